@@ -1,0 +1,58 @@
+"""What code generation hands to an engine: a folder of C, and the table of tensors that the outside may read and write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+class Role(IntEnum):
+    """What a persistent tensor is for; the values are those of ``net_role_t`` in ``net_runtime.h``."""
+
+    DATA = 0
+    LOSS = 1
+    PARAMETER = 2
+    GRADIENT = 3
+    STATE = 4
+    CONSTANT = 5
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """One row of the emitted ``net_tensors`` table.
+
+    Attributes:
+        name: ONNX value name; for a gradient buffer the name of its *weight*, for state its input name.
+        dtype, shape: as stored by the emitted program (labels are int32 there).
+    """
+
+    name: str
+    role: Role
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class EmittedProgram:
+    """A folder with ``net.c``, ``net.h``, ``net_test.h``, ``weights.bin`` and ``data.bin``, ready to be built.
+
+    ``weights.bin`` holds the initial values of all PARAMETER, STATE and CONSTANT tensors in table order, ``data.bin`` the
+    DATA tensors of each mini-batch in table order; both raw, little-endian, without padding.
+
+    Attributes:
+        tensors: rows of ``net_tensors`` in table order.
+        sources: C files to compile, relative to ``directory``.
+        include_dirs: folders for ``-I``, relative to ``directory``, apart from the HAL's.
+    """
+
+    directory: Path
+    tensors: tuple[TensorEntry, ...]
+    sources: tuple[str, ...]
+    include_dirs: tuple[str, ...]
+    steps: int
+    accumulation: int
+    cores: int

@@ -1,0 +1,179 @@
+"""What an operator is: one class that states its meaning once; everything else is derived.
+
+A subclass of :class:`Operator` gives the ONNX name, operands, attributes, shape inference, gradient rule, reference body
+(for operators that are not standard ONNX), what may be computed in place, and the *phases*: loop nests with access
+relations. The planner derives tiles, DMA boxes and core splits from the phases; ``templates/<name>.c.mako`` computes one
+tile of each phase.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from deeploy_ext.errors import BadInputError
+from deeploy_ext.operators.relations import Affine
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from deeploy_ext.training.builder import GraphBuilder
+
+ONNX = ""
+MICROSOFT = "com.microsoft"
+OWN = "deeploy_ext"
+OPSET = 21
+"""The one version of the ONNX operator set that every graph is normalised to."""
+
+REQUIRED = object()
+"""Marks an attribute without default."""
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Element type and static shape of a tensor."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop of a phase: ``parallel`` iterations are independent, ``reduction`` ones accumulate, ``whole`` is never tiled."""
+
+    name: str
+    extent: int
+    kind: Literal["parallel", "reduction", "whole"] = "parallel"
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a phase touches one operand.
+
+    Attributes:
+        operand: name of the operand (one of the operator's ``inputs`` or ``outputs``).
+        index: one affine index per axis of ``view``; ``None`` means the whole axis.
+        view: shape under which the (contiguous) operand is seen; ``()`` means as it is.
+        start: for writes: how the region starts on the first tile of a reduction: ``none`` (written once), ``zero``,
+            ``seed`` (from another operand).
+    """
+
+    operand: str
+    index: tuple[Affine | None, ...]
+    view: tuple[int, ...] = ()
+    start: Literal["none", "zero", "seed"] = "none"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One loop nest of an operator; phases of a node run one after the other with a barrier between.
+
+    Attributes:
+        name: the ``<%def>`` of the operator's template that computes a tile of it.
+        loops: all loops, outermost first.
+        reads, writes: access relations. A later phase may read what an earlier one wrote.
+        work: cost class of one iteration, looked up in ``target.toml`` (``mac``, ``elementwise``, ``exp``, ...).
+    """
+
+    name: str
+    loops: tuple[Loop, ...]
+    reads: tuple[Access, ...]
+    writes: tuple[Access, ...]
+    work: str = "elementwise"
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """One use of an operator, as its methods see it: types, checked attributes and constant inputs, in operand order.
+
+    ``inputs``/``outputs`` hold None for absent optional operands; ``outputs`` is empty during inference.
+    ``constants`` holds the values of inputs known at compile time, by operand name.
+    """
+
+    name: str
+    operator: Operator
+    inputs: tuple[TensorType | None, ...]
+    outputs: tuple[TensorType | None, ...]
+    attributes: Mapping[str, Any]
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+
+    def __getitem__(self, operand: str) -> TensorType:
+        """Type of an operand that must be present."""
+        found = self.get(operand)
+        if found is None:
+            raise BadInputError(f"{self.name} ({self.operator.op_type}): operand '{operand}' is missing; give it in the model.")
+        return found
+
+    def get(self, operand: str) -> TensorType | None:
+        """Type of an operand, or None when it is absent."""
+        for names, types in ((self.operator.inputs, self.inputs), (self.operator.outputs, self.outputs)):
+            if operand in names and names.index(operand) < len(types):
+                return types[names.index(operand)]
+        return None
+
+    def refuse(self, what: str, remedy: str) -> BadInputError:
+        """An error for a use of the operator that is not implemented: never ignored, never computed wrongly."""
+        return BadInputError(f"{self.name} ({self.operator.op_type}): {what} is not supported; {remedy}.")
+
+
+class Operator:
+    """Base class of all operators; see the module docstring.
+
+    Class attributes:
+        domain, op_type: ONNX name. ``since``: opset version of the domain the semantics come from.
+        inputs, outputs: operand names in ONNX order. ``optional``: those that may be absent.
+        attributes: name -> default, or REQUIRED. Attributes not listed here are refused.
+        ignored_attributes: attributes without influence on the result, e.g. ``kernel_shape`` (derived from W).
+        function: reference body in ONNX's textual function syntax, for operators outside the standard domain.
+        needed: optional outputs that the phases need even when the graph does not use them.
+        in_place: (input, output) pairs that *may* share storage because each element is read before it is written.
+        state: (input, output) pairs that *must* share storage (buffers updated in place).
+        view: the output is the input's storage under another shape (no code).
+        constant_inputs: inputs that must be known at compile time (shapes, axes); they never exist in the emitted C.
+        variants: names of the alternative bodies in the template, e.g. gather/scatter; () for one body.
+    """
+
+    domain: ClassVar[str] = ONNX
+    op_type: ClassVar[str]
+    inputs: ClassVar[tuple[str, ...]]
+    outputs: ClassVar[tuple[str, ...]]
+    optional: ClassVar[frozenset[str]] = frozenset()
+    attributes: ClassVar[Mapping[str, Any]] = {}
+    ignored_attributes: ClassVar[frozenset[str]] = frozenset()
+    function: ClassVar[str | None] = None
+    needed: ClassVar[tuple[str, ...]] = ()
+    in_place: ClassVar[tuple[tuple[str, str], ...]] = ()
+    state: ClassVar[tuple[tuple[str, str], ...]] = ()
+    view: ClassVar[bool] = False
+    constant_inputs: ClassVar[tuple[str, ...]] = ()
+    variants: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.domain, self.op_type)
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        """Types of all outputs, from input types and attributes. Refuses what is not implemented."""
+        raise NotImplementedError
+
+    def gradient(
+        self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
+    ) -> Sequence[ir.Value | None]:
+        """Gradients of the inputs (None where there is none), emitted through ``build``, from those of the outputs."""
+        raise call.refuse("training through this operator", "freeze the layers before it")
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        """Loop nests with access relations, in execution order. Empty for views."""
+        raise NotImplementedError
