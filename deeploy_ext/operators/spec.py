@@ -142,6 +142,8 @@ class Operator:
         state: (input, output) pairs that *must* share storage (buffers updated in place).
         view: the output is the input's storage under another shape (no code).
         constant_inputs: inputs that must be known at compile time (shapes, axes); they never exist in the emitted C.
+        operand_types: numpy names of the element types of inputs that are not float32.
+        training_form: operator with the same leading operands and attributes that takes its place when the network trains.
         variants: names of the alternative bodies in the template, e.g. gather/scatter; () for one body.
     """
 
@@ -158,6 +160,8 @@ class Operator:
     state: ClassVar[tuple[tuple[str, str], ...]] = ()
     view: ClassVar[bool] = False
     constant_inputs: ClassVar[tuple[str, ...]] = ()
+    operand_types: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    training_form: ClassVar[tuple[str, str] | None] = None
     variants: ClassVar[tuple[str, ...]] = ()
 
     @property

@@ -1,0 +1,33 @@
+"""Gradient accumulation over mini-batches, under the name that ONNX Runtime's training graphs use."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deeploy_ext.operators.spec import MICROSOFT, Invocation, Operator, TensorType
+
+
+class InPlaceAccumulatorV2(Operator):
+    """``buffer_out = value if reset else buffer + value``, in the storage of buffer. ``updated_flag`` is always true."""
+
+    domain = MICROSOFT
+    op_type = "InPlaceAccumulatorV2"
+    inputs = ("buffer", "value", "reset")
+    outputs = ("updated_flag", "buffer_out")
+    optional = frozenset({"updated_flag"})
+    state = (("buffer", "buffer_out"),)
+    operand_types = {"reset": ("bool",)}
+    function = """(buffer, value, reset) => (updated_flag, buffer_out) {
+        not_reset = Not (reset)
+        updated_flag = Or (reset, not_reset)
+        sum = Add (buffer, value)
+        buffer_out = Where (reset, value, sum)
+    }"""
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        buffer, value, reset = call["buffer"], call["value"], call["reset"]
+        if buffer != value:
+            raise call.refuse(f"a buffer of shape {buffer.shape} with a value of shape {value.shape}", "give both one shape")
+        if reset.shape != (1,):
+            raise call.refuse(f"reset of shape {reset.shape}", "use one truth value: shape (1,)")
+        return (TensorType(np.dtype(np.bool_), (1,)), buffer)

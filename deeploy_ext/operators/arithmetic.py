@@ -1,0 +1,83 @@
+"""Element-wise arithmetic with numpy broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deeploy_ext.operators.spec import Invocation, Operator, TensorType
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from deeploy_ext.training.builder import GraphBuilder
+
+
+def broadcast(call: Invocation) -> TensorType:
+    """Type of the result of an element-wise operator with operands ``A`` and ``B``."""
+    a, b = call["A"], call["B"]
+    try:
+        shape = np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        raise call.refuse(f"A {a.shape} with B {b.shape}", "give both shapes that broadcast") from None
+    if a.dtype != b.dtype:
+        raise call.refuse(f"A of {a.dtype} with B of {b.dtype}", "give both one element type")
+    return TensorType(a.dtype, shape)
+
+
+def reduce_to(build: GraphBuilder, grad: ir.Value, have: Sequence[int], want: Sequence[int]) -> ir.Value:
+    """Gradient of an operand of shape ``want`` that was broadcast to shape ``have``: summed over the copies."""
+    padded = [1] * (len(have) - len(want)) + list(want)
+    axes = [axis for axis, (h, w) in enumerate(zip(have, padded, strict=True)) if h != w]
+    if axes:
+        grad = build.node("ReduceSum", [grad, build.constant("axes", np.array(axes, np.int64))], keepdims=1)
+    if len(want) != len(have):
+        grad = build.node("Reshape", [grad, build.constant("shape", np.array(want, np.int64))])
+    return grad
+
+
+class Add(Operator):
+    """``C = A + B``."""
+
+    op_type = "Add"
+    inputs = ("A", "B")
+    outputs = ("C",)
+    in_place = (("A", "C"), ("B", "C"))
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        return (broadcast(call),)
+
+    def gradient(
+        self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
+    ) -> Sequence[ir.Value | None]:
+        grad = grads[0]
+        assert grad is not None
+        shape = call["C"].shape
+        return [
+            reduce_to(build, grad, shape, call[name].shape) if wanted else None
+            for name, wanted in zip(self.inputs, build.wanted(node), strict=True)
+        ]
+
+
+class Mul(Operator):
+    """``C = A * B``."""
+
+    op_type = "Mul"
+    inputs = ("A", "B")
+    outputs = ("C",)
+    in_place = (("A", "C"), ("B", "C"))
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        return (broadcast(call),)
+
+    def gradient(
+        self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
+    ) -> Sequence[ir.Value | None]:
+        shape = call["C"].shape
+        others = (node.inputs[1], node.inputs[0])
+        return [
+            reduce_to(build, build.node("Mul", [grads[0], other]), shape, call[name].shape) if wanted else None
+            for name, other, wanted in zip(self.inputs, others, build.wanted(node), strict=True)
+        ]

@@ -1,0 +1,159 @@
+"""Batch normalisation in training mode: statistics over everything but the channel axis (axis 1), then normalise.
+
+Variances are population variances, also in the running statistics (as ONNX BatchNormalization-15 has it).
+``BatchNormInternal`` and ``BatchNormalizationGrad`` are the names and operand orders of ONNX Runtime's training graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from deeploy_ext.operators.spec import MICROSOFT, Invocation, Operator, TensorType
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from deeploy_ext.training.builder import GraphBuilder
+
+
+def _per_channel(call: Invocation, *operands: str) -> TensorType:
+    """Type of a per-channel vector; checks that ``operands`` are such."""
+    x = call["X"]
+    if len(x.shape) < 2:
+        raise call.refuse(f"X of rank {len(x.shape)}", "give it a channel axis: (N, C, ...)")
+    vector = TensorType(x.dtype, (x.shape[1],))
+    for operand in operands:
+        if call[operand] != vector:
+            raise call.refuse(f"'{operand}' of shape {call[operand].shape} with X {x.shape}", f"use shape {vector.shape}")
+    return vector
+
+
+class BatchNormInternal(Operator):
+    """``Y = scale * (X - saved_mean) * saved_inv_std + B`` with the statistics of this mini-batch.
+
+    ``running = momentum * before + (1 - momentum) * statistic of this mini-batch``.
+    """
+
+    domain = MICROSOFT
+    op_type = "BatchNormInternal"
+    inputs = ("X", "scale", "B", "mean", "var")
+    outputs = ("Y", "running_mean", "running_var", "saved_mean", "saved_inv_std")
+    optional = frozenset({"running_mean", "running_var"})
+    attributes = {"epsilon": 1e-5, "momentum": 0.9, "training_mode": 1}
+    needed = ("saved_mean", "saved_inv_std")
+    state = (("mean", "running_mean"), ("var", "running_var"))
+    function = """(X, scale, B, mean, var) => (Y, running_mean, running_var, saved_mean, saved_inv_std) {
+        flat_shape = Constant <value_ints: ints = [0, 0, -1]> ()
+        x = Reshape (X, flat_shape)
+        axes = Constant <value_ints: ints = [0, 2]> ()
+        column = Constant <value_ints: ints = [1]> ()
+        m = ReduceMean <keepdims: int = 1> (x, axes)
+        centered = Sub (x, m)
+        squares = Mul (centered, centered)
+        v = ReduceMean <keepdims: int = 1> (squares, axes)
+        epsilon_float = Constant <value_float: float = @epsilon> ()
+        epsilon_like = CastLike (epsilon_float, X)
+        shifted = Add (v, epsilon_like)
+        deviation = Sqrt (shifted)
+        inv_std = Reciprocal (deviation)
+        normalised = Mul (centered, inv_std)
+        scale_column = Unsqueeze (scale, column)
+        bias_column = Unsqueeze (B, column)
+        scaled = Mul (normalised, scale_column)
+        y = Add (scaled, bias_column)
+        shape = Shape (X)
+        Y = Reshape (y, shape)
+        saved_mean = Squeeze (m, axes)
+        saved_inv_std = Squeeze (inv_std, axes)
+        saved_var = Squeeze (v, axes)
+        keep_float = Constant <value_float: float = @momentum> ()
+        keep = CastLike (keep_float, X)
+        one_float = Constant <value_float: float = 1.0> ()
+        one = CastLike (one_float, X)
+        new = Sub (one, keep)
+        kept_mean = Mul (mean, keep)
+        new_mean = Mul (saved_mean, new)
+        running_mean = Add (kept_mean, new_mean)
+        kept_var = Mul (var, keep)
+        new_var = Mul (saved_var, new)
+        running_var = Add (kept_var, new_var)
+    }"""
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        if call.attributes["training_mode"] != 1:
+            raise call.refuse(f"training_mode={call.attributes['training_mode']}", "export the model in training mode")
+        vector = _per_channel(call, "scale", "B", "mean", "var")
+        return (call["X"], vector, vector, vector, vector)
+
+    def gradient(
+        self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
+    ) -> Sequence[ir.Value | None]:
+        if any(grad is not None for grad in grads[1:]):
+            raise call.refuse("a loss that depends on the statistics", "use only the output Y")
+        operands = [grads[0], node.inputs[0], node.inputs[1], node.outputs[3], node.outputs[4]]
+        made = build.node("BatchNormalizationGrad", operands, domain=MICROSOFT, outputs=3, epsilon=call.attributes["epsilon"])
+        return (*made, None, None)
+
+
+class BatchNormalization(Operator):
+    """Standard ONNX; only in training mode, where autodiff replaces it by :class:`BatchNormInternal`."""
+
+    op_type = "BatchNormalization"
+    inputs = ("X", "scale", "B", "input_mean", "input_var")
+    outputs = ("Y", "running_mean", "running_var")
+    optional = frozenset({"running_mean", "running_var"})
+    attributes = {"epsilon": 1e-5, "momentum": 0.9, "training_mode": 0}
+    state = (("input_mean", "running_mean"), ("input_var", "running_var"))
+    training_form = (MICROSOFT, "BatchNormInternal")
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        if call.attributes["training_mode"] != 1:
+            raise call.refuse("training_mode=0 (frozen statistics)", "export the model in training mode")
+        vector = _per_channel(call, "scale", "B", "input_mean", "input_var")
+        return (call["X"], vector, vector)
+
+
+class BatchNormalizationGrad(Operator):
+    """Gradients of :class:`BatchNormInternal`; with x^ = (X - saved_mean) * saved_inv_std and means over the mini-batch:
+
+    ``dX = scale * saved_inv_std * (dY - mean(dY) - x^ * mean(dY * x^))``, ``dscale = sum(dY * x^)``, ``dB = sum(dY)``.
+    ``epsilon`` is already in saved_inv_std.
+    """
+
+    domain = MICROSOFT
+    op_type = "BatchNormalizationGrad"
+    inputs = ("dY", "X", "scale", "saved_mean", "saved_inv_std")
+    outputs = ("dX", "dscale", "dB")
+    ignored_attributes = frozenset({"epsilon"})
+    in_place = (("dY", "dX"),)
+    function = """(dY, X, scale, saved_mean, saved_inv_std) => (dX, dscale, dB) {
+        flat_shape = Constant <value_ints: ints = [0, 0, -1]> ()
+        axes = Constant <value_ints: ints = [0, 2]> ()
+        column = Constant <value_ints: ints = [1]> ()
+        x = Reshape (X, flat_shape)
+        dy = Reshape (dY, flat_shape)
+        m = Unsqueeze (saved_mean, column)
+        inv_std = Unsqueeze (saved_inv_std, column)
+        centered = Sub (x, m)
+        normalised = Mul (centered, inv_std)
+        products = Mul (dy, normalised)
+        dscale = ReduceSum <keepdims: int = 0> (products, axes)
+        dB = ReduceSum <keepdims: int = 0> (dy, axes)
+        mean_products = ReduceMean <keepdims: int = 1> (products, axes)
+        mean_dy = ReduceMean <keepdims: int = 1> (dy, axes)
+        along = Mul (normalised, mean_products)
+        difference = Sub (dy, mean_dy)
+        projected = Sub (difference, along)
+        scale_column = Unsqueeze (scale, column)
+        factor = Mul (scale_column, inv_std)
+        dx = Mul (projected, factor)
+        shape = Shape (X)
+        dX = Reshape (dx, shape)
+    }"""
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        vector = _per_channel(call, "scale", "saved_mean", "saved_inv_std")
+        if call["dY"] != call["X"]:
+            raise call.refuse(f"dY of shape {call['dY'].shape} with X of shape {call['X'].shape}", "give both one shape")
+        return (call["X"], vector, vector)

@@ -1,0 +1,62 @@
+"""Matrix product with bias."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deeploy_ext.operators.arithmetic import reduce_to
+from deeploy_ext.operators.spec import Invocation, Operator, TensorType
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from deeploy_ext.training.builder import GraphBuilder
+
+
+class Gemm(Operator):
+    """``Y = alpha * A' * B' + beta * C`` with A' = A or its transpose, likewise B'; C broadcasts to Y."""
+
+    op_type = "Gemm"
+    inputs = ("A", "B", "C")
+    outputs = ("Y",)
+    optional = frozenset({"C"})
+    attributes = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        a, b, c = call["A"], call["B"], call.get("C")
+        if len(a.shape) != 2 or len(b.shape) != 2:
+            raise call.refuse(f"A {a.shape} with B {b.shape}", "use matrices (rank 2)")
+        m, k = a.shape[::-1] if call.attributes["transA"] else a.shape
+        k_b, n = b.shape[::-1] if call.attributes["transB"] else b.shape
+        if k != k_b:
+            raise call.refuse(f"A {a.shape} with B {b.shape}", "make the inner dimensions agree")
+        if c is not None:
+            padded = (1,) * (2 - len(c.shape)) + c.shape
+            if len(c.shape) > 2 or padded[0] not in (1, m) or padded[1] not in (1, n):
+                raise call.refuse(f"C of shape {c.shape} with Y of shape {(m, n)}", "use a bias that broadcasts to Y")
+        return (TensorType(a.dtype, (m, n)),)
+
+    def gradient(
+        self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
+    ) -> Sequence[ir.Value | None]:
+        a, b, dy = node.inputs[0], node.inputs[1], grads[0]
+        assert dy is not None
+        alpha, beta, ta, tb = (call.attributes[name] for name in ("alpha", "beta", "transA", "transB"))
+        wanted = build.wanted(node)
+        found: list[ir.Value | None] = [None] * len(wanted)
+        if wanted[0] and ta:
+            found[0] = build.node("Gemm", [b, dy], alpha=alpha, transA=tb, transB=1)
+        elif wanted[0]:
+            found[0] = build.node("Gemm", [dy, b], alpha=alpha, transA=0, transB=1 - tb)
+        if wanted[1] and tb:
+            found[1] = build.node("Gemm", [dy, a], alpha=alpha, transA=1, transB=ta)
+        elif wanted[1]:
+            found[1] = build.node("Gemm", [a, dy], alpha=alpha, transA=1 - ta, transB=0)
+        if wanted[2:] == [True]:
+            found[2] = reduce_to(build, dy, call["Y"].shape, call["C"].shape)
+            if beta != 1.0:
+                found[2] = build.node("Mul", [found[2], build.constant("beta", np.array(beta, np.float32))])
+        return found
