@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from deeploy_ext.operators.spec import MICROSOFT, Invocation, Operator, TensorType
+from deeploy_ext.operators.nests import flat
+from deeploy_ext.operators.spec import MICROSOFT, Invocation, Operator, Phase, TensorType
 
 
 class InPlaceAccumulatorV2(Operator):
@@ -31,3 +32,6 @@ class InPlaceAccumulatorV2(Operator):
         if reset.shape != (1,):
             raise call.refuse(f"reset of shape {reset.shape}", "use one truth value: shape (1,)")
         return (TensorType(np.dtype(np.bool_), (1,)), buffer)
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        return (flat(call, ("buffer", "value"), ("buffer_out",), ("reset",)),)

@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deeploy_ext.operators.relations import axis
-from deeploy_ext.operators.spec import MICROSOFT, Access, Invocation, Loop, Operator, Phase, TensorType
+from deeploy_ext.operators.nests import flat
+from deeploy_ext.operators.spec import MICROSOFT, Invocation, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
     from deeploy_ext.training.builder import GraphBuilder
-
-
-def flat(name: str, call: Invocation, reads: Sequence[str], writes: Sequence[str], work: str = "elementwise") -> Phase:
-    """A phase that walks operands of equal size as one flat axis ``i``."""
-    size = call[writes[0]].elements
-
-    def whole(operand: str) -> Access:
-        return Access(operand, (axis("i"),), (size,))
-
-    return Phase(name, (Loop("i", size),), tuple(map(whole, reads)), tuple(map(whole, writes)), work)
 
 
 class Relu(Operator):
@@ -41,7 +31,7 @@ class Relu(Operator):
         return (build.node("ReluGrad", [grads[0], node.outputs[0]], domain=MICROSOFT),)
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
-        return (flat("main", call, ("x",), ("y",)),)
+        return (flat(call, ("x",), ("y",)),)
 
 
 class ReluGrad(Operator):
@@ -65,4 +55,4 @@ class ReluGrad(Operator):
         return (call["dy"],)
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
-        return (flat("main", call, ("dy", "y"), ("dx",)),)
+        return (flat(call, ("dy", "y"), ("dx",)),)

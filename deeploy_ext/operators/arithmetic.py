@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deeploy_ext.operators.spec import Invocation, Operator, TensorType
+from deeploy_ext.operators.nests import broadcasting
+from deeploy_ext.operators.spec import Invocation, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -60,6 +61,9 @@ class Add(Operator):
             for name, wanted in zip(self.inputs, build.wanted(node), strict=True)
         ]
 
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        return (broadcasting(call, ("A", "B"), "C"),)
+
 
 class Mul(Operator):
     """``C = A * B``."""
@@ -81,3 +85,6 @@ class Mul(Operator):
             reduce_to(build, build.node("Mul", [grads[0], other]), shape, call[name].shape) if wanted else None
             for name, other, wanted in zip(self.inputs, others, build.wanted(node), strict=True)
         ]
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        return (broadcasting(call, ("A", "B"), "C"),)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deeploy_ext.operators.spec import MICROSOFT, Invocation, Operator, TensorType
+from deeploy_ext.operators.nests import planes
+from deeploy_ext.operators.relations import axis
+from deeploy_ext.operators.spec import MICROSOFT, Access, Invocation, Loop, Operator, Phase, Start, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -27,6 +29,14 @@ def _per_channel(call: Invocation, *operands: str) -> TensorType:
         if call[operand] != vector:
             raise call.refuse(f"'{operand}' of shape {call[operand].shape} with X {x.shape}", f"use shape {vector.shape}")
     return vector
+
+
+def _image(operand: str, n: int, c: int, s: int) -> Access:
+    return Access(operand, (axis("n"), axis("c"), axis("s")), (n, c, s))
+
+
+def _vector(operand: str, start: Start = "none") -> Access:
+    return Access(operand, (axis("c"),), start=start)
 
 
 class BatchNormInternal(Operator):
@@ -95,6 +105,25 @@ class BatchNormInternal(Operator):
         made = build.node("BatchNormalizationGrad", operands, domain=MICROSOFT, outputs=3, epsilon=call.attributes["epsilon"])
         return (*made, None, None)
 
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        n, c, s = planes(call["X"].shape)
+        loops = (Loop("c", c), Loop("n", n), Loop("s", s))
+        reduced = (Loop("c", c), Loop("n", n, "reduction"), Loop("s", s, "reduction"))
+        x, y = _image("X", n, c, s), _image("Y", n, c, s)
+        running = [name for name in ("running_mean", "running_var") if call.get(name)]
+        before = [{"running_mean": "mean", "running_var": "var"}[name] for name in running]
+        return (
+            Phase("mean", reduced, (x,), (_vector("saved_mean", "zero"),), "statistics"),
+            Phase(
+                "variance",
+                reduced,
+                (x, _vector("saved_mean"), *map(_vector, before)),
+                (_vector("saved_inv_std", "zero"), *map(_vector, running)),
+                "statistics",
+            ),
+            Phase("normalise", loops, (x, *map(_vector, ("scale", "B", "saved_mean", "saved_inv_std"))), (y,)),
+        )
+
 
 class BatchNormalization(Operator):
     """Standard ONNX; only in training mode, where autodiff replaces it by :class:`BatchNormInternal`."""
@@ -157,3 +186,16 @@ class BatchNormalizationGrad(Operator):
         if call["dY"] != call["X"]:
             raise call.refuse(f"dY of shape {call['dY'].shape} with X of shape {call['X'].shape}", "give both one shape")
         return (call["X"], vector, vector)
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        n, c, s = planes(call["X"].shape)
+        loops = (Loop("c", c), Loop("n", n), Loop("s", s))
+        reduced = (Loop("c", c), Loop("n", n, "reduction"), Loop("s", s, "reduction"))
+        dy, x, dx = (_image(name, n, c, s) for name in ("dY", "X", "dX"))
+        statistics = tuple(map(_vector, ("saved_mean", "saved_inv_std")))
+        sums = tuple(_vector(name, "zero") for name in ("dscale", "dB"))
+        factors = tuple(map(_vector, ("scale", "dscale", "dB")))
+        return (
+            Phase("sums", reduced, (dy, x, *statistics), sums, "statistics"),
+            Phase("apply", loops, (dy, x, *statistics, *factors), (dx,)),
+        )

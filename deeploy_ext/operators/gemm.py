@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from deeploy_ext.operators.arithmetic import reduce_to
-from deeploy_ext.operators.spec import Invocation, Operator, TensorType
+from deeploy_ext.operators.relations import axis
+from deeploy_ext.operators.spec import Access, Invocation, Loop, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -60,3 +61,20 @@ class Gemm(Operator):
             if beta != 1.0:
                 found[2] = build.node("Mul", [found[2], build.constant("beta", np.array(beta, np.float32))])
         return found
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        m, n = call["Y"].shape
+        k = call["A"].shape[0 if call.attributes["transA"] else 1]
+        loops = (Loop("m", m), Loop("n", n), Loop("k", k, "reduction"))
+        a, b = (axis("m"), axis("k")), (axis("k"), axis("n"))
+        reads = [
+            Access("A", a[::-1] if call.attributes["transA"] else a),
+            Access("B", b[::-1] if call.attributes["transB"] else b),
+        ]
+        c = call.get("C")
+        if c is not None and call.attributes["beta"] != 0.0:
+            shape = (1,) * (2 - len(c.shape)) + c.shape
+            index = tuple(axis() if extent == 1 else axis(name) for extent, name in zip(shape, "mn", strict=True))
+            reads.append(Access("C", index, shape))
+        start = "seed" if len(reads) == 3 else "zero"
+        return (Phase("main", loops, tuple(reads), (Access("Y", (axis("m"), axis("n")), start=start),), "mac_dense"),)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deeploy_ext.operators.spec import MICROSOFT, OWN, Invocation, Operator, TensorType
+from deeploy_ext.operators.nests import flat, scalar
+from deeploy_ext.operators.relations import axis
+from deeploy_ext.operators.spec import MICROSOFT, OWN, Access, Invocation, Loop, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -49,6 +51,16 @@ class SoftmaxCrossEntropyLoss(Operator):
         reduction = call.attributes["reduction"]
         return (build.node("SoftmaxCrossEntropyLossGrad", operands, domain=MICROSOFT, reduction=reduction), None)
 
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        n, c = call["scores"].shape
+        rows, classes = Loop("n", n), Loop("c", c, "whole")
+        scores, log_prob = (Access(name, (axis("n"), axis("c"))) for name in ("scores", "log_prob"))
+        labels = Access("labels", (axis("n"),))
+        return (
+            Phase("log_softmax", (rows, classes), (scores,), (log_prob,), "exponential"),
+            Phase("loss", (Loop("n", n, "reduction"), classes), (log_prob, labels), (scalar("output", "zero"),)),
+        )
+
 
 class SoftmaxCrossEntropyLossGrad(Operator):
     """``d_scores[n,c] = dY * (exp(log_prob[n,c]) - (c == label[n]))``, divided by N when the loss is a mean."""
@@ -84,6 +96,12 @@ class SoftmaxCrossEntropyLossGrad(Operator):
         _check_classes(call, call["log_prob"], call["label"])
         _check_scalar(call)
         return (call["log_prob"],)
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        n, c = call["log_prob"].shape
+        log_prob, d_scores = (Access(name, (axis("n"), axis("c"))) for name in ("log_prob", "d_scores"))
+        reads = (log_prob, Access("label", (axis("n"),)), scalar("dY"))
+        return (Phase("main", (Loop("n", n), Loop("c", c)), reads, (d_scores,), "exponential"),)
 
 
 def _check_scalar(call: Invocation) -> None:
@@ -121,6 +139,11 @@ class MSELoss(Operator):
             raise call.refuse("a target that is trained", "make the target an input of the model")
         return (build.node("MSELossGrad", [grads[0], node.inputs[0], node.inputs[1]], domain=OWN), None)
 
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        size = call["prediction"].elements
+        reads = tuple(Access(name, (axis("i"),), (size,)) for name in ("prediction", "target"))
+        return (Phase("main", (Loop("i", size, "reduction"),), reads, (scalar("loss", "zero"),)),)
+
 
 class MSELossGrad(Operator):
     """``d_prediction = dY * 2 * (prediction - target) / (number of elements)``."""
@@ -145,3 +168,6 @@ class MSELossGrad(Operator):
         _check_pair(call)
         _check_scalar(call)
         return (call["prediction"],)
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        return (flat(call, ("prediction", "target"), ("d_prediction",), ("dY",)),)

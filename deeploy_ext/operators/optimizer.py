@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from deeploy_ext.operators.spec import OWN, Invocation, Operator, TensorType
+from deeploy_ext.operators.nests import flat
+from deeploy_ext.operators.spec import OWN, Invocation, Operator, Phase, TensorType
 
 
 class SGD(Operator):
@@ -27,3 +28,6 @@ class SGD(Operator):
         if rate.shape != ():
             raise call.refuse(f"a learning rate of shape {rate.shape}", "use a scalar: shape ()")
         return (weight,)
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        return (flat(call, ("weight", "gradient"), ("updated",), ("learning_rate",)),)

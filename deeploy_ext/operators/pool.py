@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deeploy_ext.operators.spec import OWN, REQUIRED, Invocation, Operator, TensorType
+from deeploy_ext.operators.nests import broadcasting, reducing
+from deeploy_ext.operators.spec import OWN, REQUIRED, Invocation, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -30,6 +31,9 @@ class GlobalAveragePool(Operator):
         self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
     ) -> Sequence[ir.Value | None]:
         return (build.node("GlobalAveragePoolGrad", [grads[0]], domain=OWN, kernel_shape=list(call["X"].shape[2:])),)
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        return (reducing(call, "X", "Y", range(2, len(call["X"].shape))),)
 
 
 class GlobalAveragePoolGrad(Operator):
@@ -57,3 +61,6 @@ class GlobalAveragePoolGrad(Operator):
                 f"dY of shape {dy.shape} with kernel_shape {list(image)}", "use (N, C, 1, ...) and the image's size"
             )
         return (TensorType(dy.dtype, (*dy.shape[:2], *image)),)
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        return (broadcasting(call, ("dY",), "dX"),)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from deeploy_ext.operators.spec import Invocation, Operator, TensorType
+from deeploy_ext.operators.nests import reducing
+from deeploy_ext.operators.spec import Invocation, Operator, Phase, TensorType
 
 
 def reduced_axes(call: Invocation) -> tuple[int, ...]:
@@ -34,3 +35,6 @@ class ReduceSum(Operator):
         data, axes, keep = call["data"], reduced_axes(call), call.attributes["keepdims"]
         extents = ((1 if axis in axes else extent) for axis, extent in enumerate(data.shape) if keep or axis not in axes)
         return (TensorType(data.dtype, tuple(extents)),)
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        return (reducing(call, "data", "reduced", reduced_axes(call)),)

@@ -67,7 +67,7 @@ class Affine:
 
 
 def axis(*loops: str, offset: int = 0, **scaled: int) -> Affine:
-    """Shorthand: ``axis("n")`` is loop n itself; ``axis(oy=2, ky=1, offset=-1)`` is ``2*oy + ky - 1``; ``axis()`` is index 0."""
+    """Shorthand: ``axis("n")`` is loop n, ``axis(oy=2, ky=1, offset=-1)`` is ``2*oy + ky - 1``, ``axis()`` is index 0."""
     return Affine((*((name, 1) for name in loops), *scaled.items()), offset)
 
 

@@ -58,6 +58,9 @@ class Loop:
     kind: Literal["parallel", "reduction", "whole"] = "parallel"
 
 
+Start = Literal["none", "zero", "seed"]
+
+
 @dataclass(frozen=True)
 class Access:
     """How a phase touches one operand.
@@ -73,7 +76,7 @@ class Access:
     operand: str
     index: tuple[Affine | None, ...]
     view: tuple[int, ...] = ()
-    start: Literal["none", "zero", "seed"] = "none"
+    start: Start = "none"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,179 @@
+"""Lowering: from the training ONNX to the :class:`Program` that is planned and emitted.
+
+A list of small passes over the graph, then the schedule. Each pass says what it does in its docstring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from deeploy_ext.errors import BadInputError
+from deeploy_ext.graph.invocation import invocation_of
+from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.operators import find
+from deeploy_ext.operators.spec import MICROSOFT, OWN, Operator, TensorType
+from deeploy_ext.training.task import TrainingTask
+
+
+def split_conv_grad(graph: ir.Graph) -> None:
+    """ConvGrad becomes one node per gradient that is used; an output is known by its place in ONNX's operand order."""
+    for node in [n for n in graph if (n.domain, n.op_type) == (MICROSOFT, "ConvGrad")]:
+        dy, x, w = node.inputs[:3]
+        parts = (("ConvGradX", [dy, w, x]), ("ConvGradW", [dy, x, w]), ("ConvGradB", [dy]))
+        for (op_type, inputs), output in zip(parts, node.outputs, strict=False):
+            if not _used(output):
+                continue
+            attributes = [] if op_type == "ConvGradB" else list(node.attributes.values())
+            made = ir.Node(OWN, op_type, inputs, attributes, name=f"{node.name}/{op_type[-1]}")
+            _move_output(output, made.outputs[0], graph)
+            graph.insert_before(node, made)
+        graph.remove(node, safe=False)
+
+
+def drop_unused_outputs(graph: ir.Graph) -> None:
+    """Optional outputs that nobody reads lose their name, so no code or memory is spent on them."""
+    for node in graph:
+        operator = _operator(node)
+        for name, output in zip(operator.outputs, node.outputs, strict=False):
+            if name in operator.optional and name not in operator.needed and not _used(output):
+                output.name = ""
+
+
+def name_needed_outputs(graph: ir.Graph) -> None:
+    """Outputs that an operator's phases need are named even when the graph does not read them."""
+    for node in graph:
+        operator = _operator(node)
+        if len(node.outputs) < len(operator.outputs) and operator.needed:
+            node.resize_outputs(len(operator.outputs))
+        invocation = None
+        for name in operator.needed:
+            output = node.outputs[operator.outputs.index(name)]
+            if not output.name or output.shape is None:
+                invocation = invocation or invocation_of(node)
+                types = operator.infer(invocation)
+                wanted = types[operator.outputs.index(name)]
+                output.name = output.name or f"{node.name}/{name}"
+                output.type = ir.TensorType(ir.DataType.from_numpy(wanted.dtype))
+                output.shape = ir.Shape(wanted.shape)
+
+
+def narrow_labels(graph: ir.Graph) -> None:
+    """int64 graph inputs (labels) are stored as int32 on the device."""
+    for value in graph.inputs:
+        if value.dtype == ir.DataType.INT64:
+            value.type = ir.TensorType(ir.DataType.INT32)
+
+
+PASSES = (split_conv_grad, drop_unused_outputs, name_needed_outputs, narrow_labels)
+
+
+def lower(task: TrainingTask) -> Program:
+    """Lower both graphs of a task and schedule their nodes."""
+    calls: list[Call] = []
+    values: dict[str, TensorType] = {}
+    same: dict[str, str] = {}
+    constants: dict[str, np.ndarray] = {}
+    for entry, model in (("step", task.step), ("update", task.update)):
+        graph = model.clone().graph
+        for run in PASSES:
+            run(graph)
+        inputs = {value.name for value in graph.inputs}
+        outputs = {value.name for value in graph.outputs}
+        constants |= {n: v.const_value.numpy() for n, v in graph.initializers.items() if v.const_value is not None}
+        made = [_call(entry, node, values, same, inputs, outputs) for node in graph]
+        calls += schedule([call for call in made if not call.invocation.operator.view], {*inputs, *constants}, same)
+    read = {value for call in calls for value in call.reads}
+    kept = {name: array for name, array in constants.items() if root(name, same) in {root(v, same) for v in read}}
+    persistent = [p.weight for p in task.parameters] + [p.buffer for p in task.parameters]
+    persistent += [s.before for s in task.states] + [*task.data, task.loss, *kept]
+    arguments = tuple(name for name in (task.reset, task.learning_rate) if name in values)
+    return Program(
+        tuple(calls), values, same, arguments, task.data, task.loss, kept, tuple(n for n in persistent if n in values)
+    )
+
+
+def root(value: str, same: dict[str, str]) -> str:
+    """The value at the end of the chain of shared storage."""
+    while value in same:
+        value = same[value]
+    return value
+
+
+def schedule(calls: Sequence[Call], available: set[str], same: dict[str, str]) -> list[Call]:
+    """Execution order: as given, but a node that needs no new memory runs as soon as its inputs exist.
+
+    That frees what it reads early: an accumulator behind each weight gradient, instead of all of them at the end.
+    """
+    ready = {root(name, same) for name in available}
+    order: list[Call] = []
+    waiting = list(calls)
+
+    def run(call: Call) -> None:
+        waiting.remove(call)
+        order.append(call)
+        ready.update(root(v, same) for v in call.writes)
+
+    while waiting:
+        free = [c for c in waiting if _allocates_nothing(c, available, same) and _can_run(c, ready, same)]
+        run(free[0] if free else waiting[0])
+    return order
+
+
+def _allocates_nothing(call: Call, available: set[str], same: dict[str, str]) -> bool:
+    return all(root(v, same) in available for v in call.writes)
+
+
+def _can_run(call: Call, ready: set[str], same: dict[str, str]) -> bool:
+    return all(root(v, same) in ready for v in call.reads)
+
+
+def _call(
+    entry: str,
+    node: ir.Node,
+    values: dict[str, TensorType],
+    same: dict[str, str],
+    inputs: set[str | None],
+    outputs: set[str | None],
+) -> Call:
+    invocation = invocation_of(node)
+    operator = invocation.operator
+    operands: dict[str, str] = {}
+    for names, slots, types in (
+        (operator.inputs, node.inputs, invocation.inputs),
+        (operator.outputs, node.outputs, invocation.outputs),
+    ):
+        for name, value, kind in zip(names, slots, types, strict=False):
+            if value is None or not value.name or kind is None:
+                continue
+            if values.get(value.name, kind) != kind:
+                raise BadInputError(f"value '{value.name}' has two types in step and update; rename one of them.")
+            values[value.name] = kind
+            operands[name] = value.name
+    if operator.view:
+        same[operands[operator.outputs[0]]] = operands[operator.inputs[0]]
+    for before, after in operator.state:
+        if operands.get(before) in inputs and operands.get(after) in outputs:
+            same[operands[after]] = operands[before]
+    return Call(entry, invocation, operands)
+
+
+def _operator(node: ir.Node) -> Operator:
+    operator = find(node.domain, node.op_type)
+    assert operator is not None, f"{node.op_type} was checked while loading"
+    return operator
+
+
+def _used(value: ir.Value) -> bool:
+    return bool(value.name) and (bool(value.uses()) or value.is_graph_output())
+
+
+def _move_output(old: ir.Value, new: ir.Value, graph: ir.Graph) -> None:
+    new.name, new.shape, new.type = old.name, old.shape, old.type
+    old.replace_all_uses_with(new)
+    for index, output in enumerate(graph.outputs):
+        if output is old:
+            graph.outputs[index] = new
+    old.name = None

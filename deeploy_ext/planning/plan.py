@@ -1,0 +1,237 @@
+"""The Plan: every decision between the graph and the C, as one value that can be dumped, read and fed back.
+
+Code generation decides nothing: tile sizes, regions, addresses and buffer counts are taken from here, and
+``planning.check`` proves them against each other before anything is emitted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from deeploy_ext.errors import BadInputError
+
+SCHEMA = "deeploy_ext/plan/1"
+
+
+@dataclass(frozen=True)
+class LoopPlan:
+    """One loop of a tile nest; ``tile`` iterations per tile, the last tile may be smaller."""
+
+    name: str
+    extent: int
+    tile: int
+    reduction: bool
+
+    @property
+    def count(self) -> int:
+        return -(-self.extent // self.tile)
+
+    def range(self, index: int) -> tuple[int, int]:
+        """Half-open range of the loop in tile ``index``."""
+        return index * self.tile, min((index + 1) * self.tile, self.extent)
+
+
+@dataclass(frozen=True)
+class AxisPlan:
+    """One axis of an operand: its extent and the region (start, size) that each tile touches.
+
+    ``loops`` are the split loops (indices into ``Group.loops``) the region depends on; ``regions`` is their mixed-radix
+    table, last loop fastest. A region that no split loop changes has one row.
+    """
+
+    extent: int
+    loops: tuple[int, ...]
+    regions: tuple[tuple[int, int], ...]
+
+    @property
+    def largest(self) -> int:
+        return max(size for _, size in self.regions)
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """An operand of a group and its L1 block.
+
+    Attributes:
+        operand, value: name in the operator and in the graph.
+        loaded, stored: whether tiles are read from / written to its home.
+        item: bytes per element.
+        axes: regions per axis of the operand's view.
+        bytes: size of one L1 slot, aligned.
+        slots: L1 byte offsets; two of them with double buffering, none for an operand that lives in L1.
+        stage: how an L3 operand passes through L2: ``none`` (home is L2 or L1), ``tile`` or ``whole``.
+        stage_bytes, stage_slots: size and L2 byte offsets of the staging buffers.
+    """
+
+    operand: str
+    value: str
+    loaded: bool
+    stored: bool
+    item: int
+    axes: tuple[AxisPlan, ...]
+    bytes: int
+    slots: tuple[int, ...]
+    stage: str
+    stage_bytes: int
+    stage_slots: tuple[int, ...]
+
+    @property
+    def loops(self) -> tuple[int, ...]:
+        """Split loops that change this operand's box, sorted."""
+        return tuple(sorted({loop for axis in self.axes for loop in axis.loops}))
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes of the largest box."""
+        return math.prod(axis.largest for axis in self.axes) * self.item
+
+
+@dataclass(frozen=True)
+class BodyPlan:
+    """One phase computed on each tile: the loop the cores split (None: one core) and the chosen variant ("" or "runtime")."""
+
+    phase: str
+    core_loop: int | None
+    variant: str = ""
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """Predicted cycles of one execution of a group."""
+
+    compute: int
+    dma: int
+    ram: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """One tile nest.
+
+    ``order`` lists the split loops outermost first; reduction loops come last, so an output tile stays in L1 until done.
+    """
+
+    entry: str
+    node: str
+    bodies: tuple[BodyPlan, ...]
+    loops: tuple[LoopPlan, ...]
+    order: tuple[int, ...]
+    blocks: tuple[BlockPlan, ...]
+    double_buffer: bool
+    cycles: Cycles
+
+    @property
+    def tiles(self) -> int:
+        return math.prod(self.loops[i].count for i in self.order)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a storage lives: level, byte offset, and the schedule positions (first, last) it is live at."""
+
+    storage: str
+    level: str
+    address: int
+    bytes: int
+    first: int
+    last: int
+    persistent: bool
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LevelUse:
+    """Bytes of one level: capacity, used (highest address plus what is reserved) and lower bound (largest sum of live bytes)."""
+
+    capacity: int
+    reserved: int
+    used: int
+    lower_bound: int
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes moved by one execution of an entry, both directions."""
+
+    l3_l2: int
+    l2_l1: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All decisions; see the module docstring. ``options`` are those that shaped it."""
+
+    target: str
+    options: dict[str, Any]
+    groups: tuple[Group, ...]
+    placements: tuple[Placement, ...]
+    memory: dict[str, LevelUse]
+    traffic: dict[str, Traffic] = field(default_factory=dict[str, Traffic])
+
+    def entry(self, name: str) -> tuple[Group, ...]:
+        """Groups of one entry in execution order."""
+        return tuple(g for g in self.groups if g.entry == name)
+
+    def cycles(self, entry: str) -> int:
+        """Predicted cycles of one execution of an entry."""
+        return sum(g.cycles.total for g in self.entry(entry))
+
+    def to_json(self) -> str:
+        """A text that :meth:`from_json` reads back; equal plans give equal bytes. One group, placement or level per line."""
+
+        def lines(rows: Iterable[Any]) -> str:
+            return "[\n  " + ",\n  ".join(json.dumps(asdict(row), separators=(",", ":")) for row in rows) + "\n ]"
+
+        return (
+            "{\n"
+            f' "schema": {json.dumps(SCHEMA)},\n "target": {json.dumps(self.target)},\n'
+            f' "options": {json.dumps(self.options, sort_keys=True)},\n'
+            f' "memory": {json.dumps({k: asdict(v) for k, v in self.memory.items()})},\n'
+            f' "traffic": {json.dumps({k: asdict(v) for k, v in self.traffic.items()})},\n'
+            f' "placements": {lines(self.placements)},\n "groups": {lines(self.groups)}\n'
+            "}\n"
+        )
+
+    @staticmethod
+    def from_json(text: str) -> Plan:
+        """Read a plan.
+
+        Raises:
+            BadInputError: the text is not a plan of this version.
+        """
+        try:
+            data = json.loads(text)
+            if data["schema"] != SCHEMA:
+                raise BadInputError(f"plan has schema {data['schema']!r}, this version reads {SCHEMA!r}; plan again.")
+            return Plan(
+                data["target"],
+                data["options"],
+                tuple(map(_group, data["groups"])),
+                tuple(Placement(**{**p, "values": tuple(p["values"])}) for p in data["placements"]),
+                {k: LevelUse(**v) for k, v in data["memory"].items()},
+                {k: Traffic(**v) for k, v in data["traffic"].items()},
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadInputError(f"not a plan file ({type(error).__name__}: {error}); use one written by --dump.") from error
+
+
+def _group(data: dict[str, Any]) -> Group:
+    def block(b: dict[str, Any]) -> BlockPlan:
+        axes = tuple(AxisPlan(a["extent"], tuple(a["loops"]), tuple((s, n) for s, n in a["regions"])) for a in b["axes"])
+        return BlockPlan(**{**b, "axes": axes, "slots": tuple(b["slots"]), "stage_slots": tuple(b["stage_slots"])})
+
+    return Group(
+        data["entry"],
+        data["node"],
+        tuple(BodyPlan(**b) for b in data["bodies"]),
+        tuple(LoopPlan(**loop) for loop in data["loops"]),
+        tuple(data["order"]),
+        tuple(map(block, data["blocks"])),
+        data["double_buffer"],
+        Cycles(**data["cycles"]),
+    )
