@@ -1,0 +1,72 @@
+/* Settings, counters and the hooks around a kernel of the host HAL. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "hal_internal.h"
+#include "net_trace.h"
+
+hal_host_config_t hal_config;
+hal_host_counters_t hal_counters;
+
+static bool kernel_is_running;
+
+void hal_host_configure(const hal_host_config_t *config) { hal_config = *config; }
+
+const hal_host_counters_t *hal_host_counters(void) { return &hal_counters; }
+
+void hal_host_reset_counters(void)
+{
+    hal_counters = (hal_host_counters_t){.l1_peak_bytes = hal_counters.l1_peak_bytes,
+                                         .l2_peak_bytes = hal_counters.l2_peak_bytes,
+                                         .l3_peak_bytes = hal_counters.l3_peak_bytes};
+}
+
+void hal_host_print_counters(void)
+{
+#define PRINT(name) printf(#name " %" PRIu64 "\n", hal_counters.name)
+    PRINT(l3_to_l2_bytes);
+    PRINT(l2_to_l3_bytes);
+    PRINT(l2_to_l1_bytes);
+    PRINT(l1_to_l2_bytes);
+    PRINT(fc_l3_read_bytes);
+    PRINT(fc_l3_write_bytes);
+    PRINT(dma_commands);
+    PRINT(ram_requests);
+    PRINT(max_in_flight);
+    PRINT(barriers);
+    PRINT(forks);
+    PRINT(kernels);
+    PRINT(overlapped_kernels);
+    PRINT(l1_peak_bytes);
+    PRINT(l2_peak_bytes);
+    PRINT(l3_peak_bytes);
+#undef PRINT
+}
+
+bool hal_kernel_is_running(void) { return kernel_is_running; }
+
+void net_trace_kernel_begin(uint32_t count, void *const blocks[], const uint32_t bytes[])
+{
+    hal_require_worker0("net_trace_kernel_begin");
+    if (kernel_is_running)
+        hal_fail("net_trace_kernel_begin: the kernel before has not ended");
+    for (uint32_t i = 0; i < count; i++)
+        hal_require_chunk("net_trace_kernel_begin", HAL_L1, blocks[i], bytes[i]);
+    kernel_is_running = true;
+    hal_counters.kernels++;
+    hal_counters.overlapped_kernels += hal_in_flight() > 0;
+    hal_progress();
+    hal_poison_all();
+    for (uint32_t i = 0; i < count; i++)
+        hal_unpoison(blocks[i], bytes[i]);
+}
+
+void net_trace_kernel_end(void)
+{
+    hal_require_worker0("net_trace_kernel_end");
+    if (!kernel_is_running)
+        hal_fail("net_trace_kernel_end: no kernel has begun");
+    kernel_is_running = false;
+    hal_unpoison_live();
+    hal_progress();
+}
