@@ -1,0 +1,184 @@
+"""Small passes that bring a graph from any exporter to the one form that everything else works on.
+
+One opset, own domain for custom operators, constants as initializers, topological order, static shapes, unique names,
+no dead nodes. Each pass changes the graph in place and returns what it changed, one line per change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes import common
+
+from deeploy_ext.errors import BadInputError
+from deeploy_ext.graph.invocation import label
+from deeploy_ext.graph.shapes import infer_shapes
+from deeploy_ext.operators import find
+from deeploy_ext.operators.spec import MICROSOFT, ONNX, OWN
+
+Pass = Callable[[ir.Graph], list[str]]
+
+
+def refuse_subgraphs(graph: ir.Graph) -> list[str]:
+    """Control flow cannot be planned ahead of time."""
+    for node in graph:
+        if any(attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attribute in node.attributes.values()):
+            raise BadInputError(f"{label(node)}: control flow is not supported; export the model without loops and branches.")
+    return []
+
+
+def drop_descriptions(graph: ir.Graph) -> list[str]:
+    """Drop ``description`` attributes: text for people that no operator knows."""
+    described = [node for node in graph if "description" in node.attributes]
+    for node in described:
+        del node.attributes["description"]
+    return [f"{label(node)}: dropped the description" for node in described]
+
+
+def adopt_custom_operators(graph: ir.Graph) -> list[str]:
+    """Move operators of this project out of the default domain, where functions are never resolved."""
+    custom = [n for n in graph if n.domain == ONNX and find(ONNX, n.op_type) is None and find(OWN, n.op_type) is not None]
+    for node in custom:
+        node.domain = OWN
+    return [f"{label(node)}: moved to domain {OWN}" for node in custom]
+
+
+def axes_to_inputs(graph: ir.Graph) -> list[str]:
+    """Operators whose ``axes`` became an input (ReduceSum, Squeeze, Unsqueeze): attribute, list or single number, to input."""
+    changed: list[str] = []
+    for node in graph:
+        operator = find(node.domain, node.op_type)
+        if operator is None or "axes" not in node.attributes or "axes" not in operator.inputs:
+            continue
+        given = node.attributes.pop("axes")
+        axes = [given.as_int()] if given.type == ir.AttributeType.INT else list(given.as_ints())
+        position = operator.inputs.index("axes")
+        node.resize_inputs(max(len(node.inputs), position + 1))
+        node.replace_input_with(position, _new_constant(graph, f"{node.outputs[0].name}/axes", np.array(axes, np.int64)))
+        changed.append(f"{label(node)}: axes {axes} made an input")
+    return changed
+
+
+def complete_loss_gradients(graph: ir.Graph) -> list[str]:
+    """Gradients of losses written without their first operand, the gradient of the loss itself: add the constant 1."""
+    changed: list[str] = []
+    for node in graph:
+        operator = find(node.domain, node.op_type)
+        if operator is None or operator.key not in _LOSS_GRADIENTS or len(node.inputs) != len(operator.inputs) - 1:
+            continue
+        inputs = [_new_constant(graph, f"{node.outputs[0].name}/one", np.array(1, np.float32)), *node.inputs]
+        node.resize_inputs(len(inputs))
+        for i, value in enumerate(inputs):
+            node.replace_input_with(i, value)
+        changed.append(f"{label(node)}: loss gradient 1 added")
+    return changed
+
+
+_LOSS_GRADIENTS = {(MICROSOFT, "SoftmaxCrossEntropyLossGrad"), (OWN, "MSELossGrad")}
+
+
+def _new_constant(graph: ir.Graph, name: str, array: np.ndarray) -> ir.Value:
+    names = {value.name for value in _values(graph)}
+    unique, count = name, 1
+    while unique in names:
+        unique, count = f"{name}_{count}", count + 1
+    value = ir.Value(name=unique, const_value=ir.tensor(array, name=unique))
+    graph.register_initializer(value)
+    return value
+
+
+def _values(graph: ir.Graph) -> Iterator[ir.Value]:
+    yield from graph.inputs
+    yield from graph.initializers.values()
+    for node in graph:
+        yield from node.outputs
+
+
+def fix_names(graph: ir.Graph) -> list[str]:
+    """Give every node and value a name of its own."""
+    return _with_model(graph, common.NameFixPass(), "made names unique")
+
+
+def lift_constants(graph: ir.Graph) -> list[str]:
+    """Constant nodes become initializers."""
+    return _with_model(graph, common.LiftConstantsToInitializersPass(True, 0), "made Constant nodes initializers")
+
+
+def sort_nodes(graph: ir.Graph) -> list[str]:
+    """Topological order, stable for graphs that are sorted already."""
+    return _with_model(graph, common.TopologicalSortPass(), "sorted the nodes")
+
+
+def drop_identities(graph: ir.Graph) -> list[str]:
+    """Identity nodes vanish where they do not connect an input of the graph with an output."""
+    return _with_model(graph, common.IdentityEliminationPass(), "dropped Identity nodes")
+
+
+def drop_dead(graph: ir.Graph) -> list[str]:
+    """Nodes and initializers without influence on an output of the graph."""
+    return _with_model(graph, common.RemoveUnusedNodesPass(), "dropped dead nodes")
+
+
+def _with_model(graph: ir.Graph, one: ir.passes.InPlacePass, said: str) -> list[str]:
+    return [said] if one(ir.Model(graph, ir_version=10)).modified else []
+
+
+def settle_outputs(graph: ir.Graph) -> list[str]:
+    """Every node lists all outputs of its operator: optional ones without use have an empty name, ``needed`` ones a name.
+
+    The last output of a function keeps its name, used or not: files drop trailing empty names, and a runtime then misses
+    an output of the function.
+    """
+    changed: list[str] = []
+    names = {value.name for value in _values(graph)}
+    for node in graph:
+        operator = find(node.domain, node.op_type)
+        if operator is None:
+            continue
+        if len(node.outputs) < len(operator.outputs):
+            node.resize_outputs(len(operator.outputs))
+        for name, value in zip(operator.outputs, node.outputs, strict=False):
+            used = bool(value.uses()) or value.is_graph_output() or name in operator.needed or name not in operator.optional
+            if used or (operator.function is not None and name == operator.outputs[-1]):
+                if not value.name:
+                    value.name = f"{node.name}/{name}"
+                    while value.name in names:
+                        value.name += "_"
+                    names.add(value.name)
+                    changed.append(f"{label(node)}: output '{name}' named")
+            elif value.name != "":
+                value.name = ""
+                changed.append(f"{label(node)}: unused output '{name}' cleared")
+    return changed
+
+
+PASSES: tuple[Pass, ...] = (
+    refuse_subgraphs,
+    drop_descriptions,
+    adopt_custom_operators,
+    axes_to_inputs,
+    complete_loss_gradients,
+    fix_names,
+    lift_constants,
+    sort_nodes,
+    drop_identities,
+    infer_shapes,
+    drop_dead,
+    settle_outputs,
+    infer_shapes,
+)
+
+
+def normalise(graph: ir.Graph, before: tuple[Pass, ...] = ()) -> list[str]:
+    """Run ``before`` and all passes on a graph; returns what changed.
+
+    Raises:
+        BadInputError: the graph holds something that is not supported.
+    """
+    try:
+        return [line for one in (*before, *PASSES) for line in one(graph)]
+    except ir.passes.PassError as error:
+        cause = error.__cause__ or error
+        raise BadInputError(f"the graph is not valid ONNX: {cause}; check it with onnx.checker.") from error

@@ -1,0 +1,64 @@
+"""Operators outside the ONNX standard as model-local functions, so that any ONNX runtime executes the training graph."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import onnx
+import onnx.parser
+import onnx_ir as ir
+
+from deeploy_ext.operators import find
+from deeploy_ext.operators.spec import ONNX, OPSET, REQUIRED, Operator
+
+IR_VERSION = 10
+"""Of every model written: the newest that all supported onnxruntime releases read."""
+
+
+def opset_version(domain: str) -> int:
+    """Version of a domain's operator set in all models and functions."""
+    return OPSET if domain == ONNX else 1
+
+
+@cache
+def function_proto(domain: str, op_type: str) -> onnx.FunctionProto | None:
+    """The reference body of an operator, with its attributes and their defaults; None for standard operators."""
+    operator = find(domain, op_type)
+    if operator is None or operator.function is None:
+        return None
+    body = operator.function.lstrip()
+    if body.startswith("<"):
+        body = body[body.index(">") + 1 :]
+    proto = onnx.parser.parse_function(f'<domain: "{domain}", opset_import: ["" : {OPSET}]> {op_type} {body}')
+    _declare_attributes(proto, operator)
+    del proto.opset_import[:]
+    for used in sorted({ONNX} | {node.domain for node in proto.node}):
+        proto.opset_import.append(onnx.helper.make_opsetid(used, opset_version(used)))
+    return proto
+
+
+def _declare_attributes(proto: onnx.FunctionProto, operator: Operator) -> None:
+    for name, default in sorted(operator.attributes.items()):
+        if default is REQUIRED:
+            proto.attribute.append(name)
+        else:
+            proto.attribute_proto.append(onnx.helper.make_attribute(name, default))
+
+
+def add_functions(model: ir.Model) -> None:
+    """Give a model the functions that its nodes need, the functions' own needs included, and import the domains."""
+    needed: dict[tuple[str, str], onnx.FunctionProto] = {}
+    waiting = [(node.domain, node.op_type) for node in model.graph]
+    while waiting:
+        key = waiting.pop()
+        proto = function_proto(*key)
+        if proto is not None and key not in needed:
+            needed[key] = proto
+            waiting += [(node.domain, node.op_type) for node in proto.node]
+    model.functions.clear()
+    for _, proto in sorted(needed.items()):
+        function = ir.serde.deserialize_function(proto)
+        model.functions[function.identifier()] = function
+    domains = {ONNX} | {node.domain for node in model.graph} | {domain for domain, _ in needed}
+    model.graph.opset_imports.clear()
+    model.graph.opset_imports.update({domain: opset_version(domain) for domain in sorted(domains)})
