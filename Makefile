@@ -1,0 +1,51 @@
+# Targets for people. `make help` lists them; each can be run on a fresh checkout.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+PYTEST_FLAGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help venv resnet8 test test-all lint format wheel clean
+
+help: ## list these targets
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	  while IFS='|' read -r target text; do printf '%-18s %s\n' "$$target" "$$text"; done
+
+venv: $(STAMP) ## create .venv and install deeploy_ext and its development tools in it
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "make: Python 3.11 or newer is needed as '$(PYTHON)'; name another: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "make: this Python has no venv module; on Debian: apt install python3-venv" >&2; exit 1; }
+	@command -v cc >/dev/null || { echo "make: no C compiler 'cc'; on Debian: apt install gcc libc6-dev" >&2; exit 1; }
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+resnet8: venv ## train ResNet8 on the host engine: deeployRunner -t ResNet8 --promote --db
+	$(BIN)/deeployRunner -t ResNet8 --promote --db
+
+test: resnet8 ## the same, then the tests without the slow matrices
+	$(BIN)/python -m pytest -m 'not slow' $(PYTEST_FLAGS)
+
+test-all: resnet8 ## the same, then all tests
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+lint: venv ## ruff (rules and format) and pyright
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+format: venv ## let ruff format the code and sort the imports
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+wheel: venv ## build the wheel into dist/
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+clean: ## remove .venv, dist and caches
+	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,197 @@
+"""``deeployRunner``: arguments in, exit status out; nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from deeploy_ext import __version__
+from deeploy_ext.errors import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TOOL, BadInputError, DeeployError
+
+EXITS = """\
+exit status:
+  0    every number agrees with the golden run
+  1    numeric mismatch
+  2    bad input or usage
+  3    no plan fits the memories
+  4    a tool or the engine failed
+  130  interrupted
+
+sizes are bytes, with the suffix k or KiB (1024 bytes), M or MiB (1024 * 1024 bytes): 131072, 128k, 128KiB"""
+
+_SIZE = re.compile(r"([0-9]{1,18})(k|KiB|M|MiB)?")
+_FACTOR = {None: 1, "k": 1024, "KiB": 1024, "M": 1024**2, "MiB": 1024**2}
+
+
+def size(text: str) -> int:
+    """Bytes from "24000", "24k" or "128KiB"."""
+    match = _SIZE.fullmatch(text)
+    value = int(match[1]) * _FACTOR[match[2]] if match else 0
+    if not 0 < value < 2**32:
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a size; give bytes above 0 and below 4 GiB, e.g. 131072, 128k or 128KiB"
+        )
+    return value
+
+
+def count(text: str) -> int:
+    """A whole number from 1."""
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a count; give a whole number from 1 to 999999999")
+    return int(text)
+
+
+def seed(text: str) -> int:
+    """A whole number from 0 that fits 32 bits."""
+    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a seed; give a whole number from 0 to {2**32 - 1}")
+    return int(text)
+
+
+def number(lowest: float, highest: float) -> Callable[[str], float]:
+    """A parser of finite numbers between two limits, in plain or exponent notation."""
+
+    def parse(text: str) -> float:
+        value = float(text) if re.fullmatch(r"[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?|[0-9]+\.", text) else -1.0
+        if not lowest <= value <= highest:
+            raise argparse.ArgumentTypeError(f"'{text}' is not usable; give a number from {lowest:g} to {highest:g}, e.g. 1e-3")
+        return value
+
+    return parse
+
+
+class Parser(argparse.ArgumentParser):
+    """Answers bad usage with one line and exit status 2."""
+
+    def error(self, message: str) -> NoReturn:
+        unknown = re.match(r"unrecognized arguments: (--[\w-]+)", message)
+        if unknown:
+            known = [option for action in self._actions for option in action.option_strings]
+            near = difflib.get_close_matches(unknown[1], known, n=1)
+            message += f"; did you mean {near[0]}?" if near else "; see --help"
+        raise BadInputError(message)
+
+
+def parser() -> Parser:
+    """The command line of ``deeployRunner``."""
+    top = Parser(
+        prog="deeployRunner",
+        description="Trains a network on a microcontroller target, proves every number against a golden run",
+        epilog=EXITS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    net = top.add_argument_group("network")
+    net.add_argument("-t", "--test", metavar="NET", help="shipped test network, ONNX file or training directory (see --list)")
+    net.add_argument("--optimizer", metavar="DIR", help="optimizer directory of a training directory, instead of its sibling")
+    net.add_argument("--steps", type=count, metavar="N", help="optimizer steps")
+    net.add_argument("--accum", type=count, metavar="N", help="mini-batches accumulated per step")
+    net.add_argument("--lr", type=number(1e-30, 1e30), metavar="RATE", help="learning rate")
+    net.add_argument("--tolerance", type=number(1e-12, 1.0), metavar="TOL", help="of losses, relative to max(1, |golden|)")
+    net.add_argument("--seed", type=seed, metavar="N", help="of generated weights and data")
+    plan = top.add_argument_group("plan")
+    plan.add_argument("-p", "--target", default="gap9", metavar="TARGET", help="chip to plan for (default: gap9)")
+    plan.add_argument("--promote", action="store_true", help="place tensors in any level, not only in the default one")
+    plan.add_argument("--db", action="store_true", help="allow double buffering, used where it pays")
+    plan.add_argument("--l1", type=size, metavar="BYTES", help="total L1, stacks and runtime included")
+    plan.add_argument("--l2", type=size, metavar="BYTES", help="total L2, code included")
+    plan.add_argument("--default-level", choices=("L2", "L3"), default="L3", help="where tensors live (default: L3)")
+    plan.add_argument("--cores", type=count, metavar="N", help="worker cores (default: all of the target's)")
+    plan.add_argument("--dispatch", choices=("runtime", "static"), default="runtime", help="how ConvGradX picks its kernel")
+    plan.add_argument("--plan", metavar="FILE", help="use this plan.json (from --dump) instead of planning")
+    engine = top.add_argument_group("engine")
+    engine.add_argument("--engine", choices=("host", "gvsoc", "board", "auto"), default="auto", help="what runs the C")
+    engine.add_argument("--dma", choices=("eager", "lazy", "random"), default="eager", help="host: when transfers move data")
+    engine.add_argument("--sanitize", choices=("address", "undefined", "thread"), help="host: build with this sanitizer")
+    output = top.add_argument_group("output")
+    output.add_argument("--dump", metavar="DIR", help="write the value of every stage")
+    output.add_argument("--out", metavar="DIR", help="keep the emitted C, once it is proven")
+    output.add_argument("--json", metavar="FILE", help="write the report as JSON")
+    output.add_argument("--list", action="store_true", help="list test networks and targets")
+    loud = output.add_mutually_exclusive_group()
+    loud.add_argument("-v", "--verbose", action="store_true", help="list all failures and nodes; tracebacks of internal errors")
+    loud.add_argument("-q", "--quiet", action="store_true", help="print the verdict only")
+    output.add_argument("--version", action="version", version=f"deeployRunner {__version__}")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns its exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    verbose = "-v" in given or "--verbose" in given
+    try:
+        status = _main(given)
+        sys.stdout.flush()
+        return status
+    except DeeployError as error:
+        return _fail(str(error), error.exit_status, verbose)
+    except KeyboardInterrupt:
+        return _fail("interrupted; nothing was written", EXIT_INTERRUPTED, False)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_TOOL
+    except Exception as error:  # the last line of defence: a mistake of ours, not of the user's
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        remedy = "" if verbose else "; please report this with the output of the same command with -v"
+        return _fail(f"internal error: {what}{remedy}", EXIT_TOOL, verbose)
+
+
+def _fail(message: str, status: int, verbose: bool) -> int:
+    if verbose:
+        traceback.print_exc()
+    print(f"deeployRunner: {message}", file=sys.stderr)
+    return status
+
+
+def _main(given: Sequence[str]) -> int:
+    try:
+        args = parser().parse_args(given)
+    except SystemExit:  # --help and --version have printed what was asked for
+        return EXIT_PASS
+    from deeploy_ext import pipeline  # late: a usage error needs no onnxruntime
+    from deeploy_ext.harness.files import Outputs
+    from deeploy_ext.harness.report import report_text
+    from deeploy_ext.harness.terminal import Terminal
+
+    terminal = Terminal(verbosity=int(args.verbose) - int(args.quiet))
+    if args.list:
+        for line in pipeline.listing():
+            terminal.line(line)
+        return EXIT_PASS
+    if args.test is None:
+        raise BadInputError("the following arguments are required: -t/--test; --list shows the test networks")
+    options = pipeline.RunOptions(
+        test=args.test,
+        target=args.target,
+        engine=args.engine,
+        promote=args.promote,
+        double_buffer=args.db,
+        l1=args.l1,
+        l2=args.l2,
+        default_level=args.default_level,
+        cores=args.cores,
+        steps=args.steps,
+        accumulation=args.accum,
+        learning_rate=args.lr,
+        tolerance=args.tolerance,
+        seed=args.seed,
+        dispatch=args.dispatch,
+        dma=args.dma,
+        sanitize=args.sanitize,
+        optimizer=args.optimizer,
+        plan=args.plan,
+    )
+    with Outputs(json_file=args.json, out=args.out, dump=args.dump) as outputs:
+        report = pipeline.run(options, outputs, terminal)
+        terminal.report(report)
+        proven = report.exit_status == EXIT_PASS
+        outputs.commit(report_text(report), proven=proven)
+        if outputs.out and not proven:
+            terminal.line(f"{outputs.out.path} was not written, because its numbers are wrong; --dump shows the C")
+    return report.exit_status

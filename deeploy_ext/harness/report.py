@@ -1,0 +1,161 @@
+"""The result of one run as a value, and as the JSON that other tools read (``--json``)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from deeploy_ext.errors import EXIT_MISMATCH, EXIT_PASS
+from deeploy_ext.harness.compare import Category, Verdict
+from deeploy_ext.planning.plan import LevelUse, Traffic
+
+SCHEMA = "deeploy_ext/report/1"
+
+STAGES = ("load", "autodiff", "golden", "plan", "emit", "build", "run")
+"""Stages with a time of their own, in the order they run."""
+
+
+@dataclass(frozen=True)
+class CycleReport:
+    """Cycles of one execution of each entry.
+
+    Attributes:
+        kind: "predicted" (a cost model's) or "measured" (a simulator's or a board's); never print one as the other.
+        model: what the figures come from.
+        minibatch, update: cycles of one mini-batch, and of one optimizer step.
+        per_node: entry, node and cycles, in execution order.
+    """
+
+    kind: str
+    model: str
+    minibatch: int
+    update: int
+    per_node: tuple[tuple[str, str, int], ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything the terminal and the JSON show.
+
+    Attributes:
+        test, target, engine: names, as resolved.
+        options: the run's options by name.
+        verdict: engine against golden run.
+        expected: engine against what the network's maker says comes out; None where that does not apply.
+        repeat: where the second round in the same process differs from the first; None if bit-identical.
+        computed, golden: losses of every mini-batch.
+        dispatch: bodies run of each kind ("gather", "scatter"), in one round of all steps.
+        memory: per level, bytes.
+        traffic: per entry ("step" is one mini-batch), bytes.
+        macs: multiply-accumulates of one mini-batch.
+        seconds: wall-clock time per stage, and "total".
+    """
+
+    test: str
+    target: str
+    engine: str
+    options: Mapping[str, Any]
+    verdict: Verdict
+    expected: Verdict | None
+    repeat: str | None
+    computed: list[float]
+    golden: list[float]
+    cycles: CycleReport
+    dispatch: Mapping[str, int]
+    memory: Mapping[str, LevelUse]
+    traffic: Mapping[str, Traffic]
+    macs: int
+    seconds: Mapping[str, float]
+
+    @property
+    def errors(self) -> int:
+        """Tensors that failed against the golden run or the maker's expectation."""
+        return self.verdict.errors + (self.expected.errors if self.expected else 0)
+
+    @property
+    def total(self) -> int:
+        """Tensors compared with the golden run and the maker's expectation."""
+        return self.verdict.total + (self.expected.total if self.expected else 0)
+
+    @property
+    def exit_status(self) -> int:
+        """0 if every number was proven, else 1."""
+        proven = self.verdict.passed and self.errors == 0 and self.repeat is None
+        return EXIT_PASS if proven else EXIT_MISMATCH
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """The report as a dict of JSON values in a fixed key order; not-a-number and infinity become strings.
+
+    Equal runs give equal values in everything but ``seconds``.
+    """
+    checks: dict[str, Any] = {name: _category(category) for name, category in report.verdict.categories().items()}
+    checks |= {"errors": report.errors, "total": report.total, "repeat": report.repeat}
+    if report.expected:
+        checks["expected"] = {name: _category(getattr(report.expected, name)) for name in ("losses", "parameters")}
+    step, update = (report.traffic.get(entry, Traffic(0, 0)) for entry in ("step", "update"))
+    value = {
+        "schema": SCHEMA,
+        "test": report.test,
+        "target": report.target,
+        "engine": report.engine,
+        "options": dict(report.options),
+        "checks": checks,
+        "losses": {"computed": report.computed, "golden": report.golden},
+        "cycles": {
+            "kind": report.cycles.kind,
+            "model": report.cycles.model,
+            "minibatch": report.cycles.minibatch,
+            "update": report.cycles.update,
+            "per_node": [{"entry": e, "node": node, "cycles": cycles} for e, node, cycles in report.cycles.per_node],
+        },
+        "dispatch": {name: report.dispatch.get(name, 0) for name in ("gather", "scatter")},
+        "memory": {
+            name: {"capacity": use.capacity, "used": use.used, "lower_bound": use.lower_bound}
+            for name, use in sorted(report.memory.items())
+        },
+        "traffic": {**asdict(step), "update": asdict(update)},
+        "macs": report.macs,
+        "seconds": {name: round(report.seconds.get(name, 0.0), 4) for name in (*STAGES, "total")},
+        "exit": report.exit_status,
+    }
+    return {key: _plain(item) for key, item in value.items()}
+
+
+def report_text(report: Report) -> str:
+    """:func:`report_json` as the text of the file."""
+    return json.dumps(report_json(report), indent=1, allow_nan=False) + "\n"
+
+
+def _category(category: Category) -> dict[str, Any]:
+    worst = category.worst
+    return {
+        "errors": category.errors,
+        "total": category.total,
+        "max_abs": category.max_abs,
+        "max_rel": category.max_rel,
+        "worst": None
+        if worst is None
+        else {
+            "tensor": worst.tensor,
+            "position": worst.position,
+            "index": list(worst.index),
+            "golden": worst.golden,
+            "measured": worst.measured,
+            "note": worst.note,
+        },
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Floats that JSON cannot hold become "nan", "inf" or "-inf"."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,119 @@
+"""What a run prints: one live line per stage with its time, then the verdict and the figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from deeploy_ext.harness.compare import RTOL, Category, Finding
+from deeploy_ext.harness.report import Report
+from deeploy_ext.planning.plan import LevelUse, Traffic
+
+SHOWN = 5
+"""Failing tensors listed per category, unless all are asked for."""
+
+
+@dataclass
+class Stage:
+    """A stage while it runs; ``note`` says in a few words what came out."""
+
+    note: str = ""
+
+
+class Terminal:
+    """Prints to standard output; wraps nothing, so that lines can be searched for.
+
+    Args:
+        verbosity: negative prints the verdict only, positive lists every failing tensor and the cycles of each node.
+    """
+
+    def __init__(self, verbosity: int = 0, console: Console | None = None) -> None:
+        self.verbosity = verbosity
+        self.seconds: dict[str, float] = {}
+        self._console = console or Console(highlight=False, markup=False, soft_wrap=True, emoji=False)
+        self._start = time.perf_counter()
+
+    def line(self, text: str) -> None:
+        """Prints one line as it is."""
+        self._console.print(text, soft_wrap=True)
+
+    @contextmanager
+    def stage(self, name: str) -> Generator[Stage]:
+        """Shows that a stage runs; when it ends without an error, prints its time in seconds and keeps it."""
+        stage = Stage()
+        start = time.perf_counter()
+        live: AbstractContextManager[object] = nullcontext()
+        if self.verbosity >= 0 and self._console.is_terminal:
+            live = self._console.status(f"{name} ...")
+        with live:
+            yield stage
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        if self.verbosity >= 0:
+            self.line(f"{name:<9}{self.seconds[name]:7.2f} s  {stage.note}".rstrip())
+
+    def elapsed(self) -> dict[str, float]:
+        """Seconds per stage so far, and "total" since this object was made."""
+        return {**self.seconds, "total": time.perf_counter() - self._start}
+
+    def report(self, report: Report) -> None:
+        """Prints the verdict and, unless quiet, the figures."""
+        losses = report.verdict.losses
+        self.line(f"Losses: {losses.errors} out of {losses.total}")
+        self.line(f"Errors: {report.errors} out of {report.total}")
+        for name, category in report.verdict.categories().items():
+            self._failures(name, category, report)
+        if report.expected:
+            for name in ("losses", "parameters"):
+                self._failures(f"{name} expected by the maker", getattr(report.expected, name), report)
+        if report.repeat:
+            self.line(f"Second round in the same process differs from the first: {report.repeat}")
+        if self.verbosity < 0:
+            return
+        for text in _figures(report):
+            self.line(text)
+        if self.verbosity > 0:
+            for entry, node, cycles in report.cycles.per_node:
+                self.line(f"{cycles:>14,}  {entry}: {node}")
+        self.line(f"Total time: {report.seconds.get('total', 0.0):.2f} s")
+
+    def _failures(self, name: str, category: Category, report: Report) -> None:
+        if not category.errors:
+            return
+        self.line(f"{name}: {category.errors} of {category.total} differ")
+        tolerance = float(report.options.get("tolerance") or 0.0) if name.startswith("losses") else RTOL
+        ranked = sorted(category.failures, key=lambda finding: -finding.relative)
+        shown = ranked if self.verbosity > 0 else ranked[:SHOWN]
+        unit = (
+            "update of step" if name.startswith("parameters") else "change in mini-batch" if name == "state" else "mini-batch"
+        )
+        for finding in shown:
+            self.line(f"  {_finding(finding, unit, tolerance)}")
+        if len(shown) < len(ranked):
+            self.line(f"  and {len(ranked) - len(shown)} more; -v lists all")
+
+
+def _finding(finding: Finding, unit: str, tolerance: float) -> str:
+    where = f"{finding.tensor}{list(finding.index) if finding.index else ''}, {unit} {finding.position}"
+    if finding.note:
+        return f"{where}: {finding.note}"
+    allowed = f", allowed {tolerance:g}" if tolerance else ""
+    return f"{where}: {finding.measured:.9g}, golden {finding.golden:.9g} (relative {finding.relative:.3g}{allowed})"
+
+
+def _figures(report: Report) -> Iterable[str]:
+    cycles = report.cycles
+    yield f"Cycles ({cycles.kind}, {cycles.model}): {cycles.minibatch:,} per mini-batch, {cycles.update:,} per update"
+    yield f"Multiply-accumulates: {report.macs:,} per mini-batch"
+    yield f"Peak memory: {_memory(report.memory)}"
+    for entry, label in (("step", "mini-batch"), ("update", "update")):
+        moved = report.traffic.get(entry, Traffic(0, 0))
+        yield f"Moved per {label}: L3-L2 {moved.l3_l2:,} bytes, L2-L1 {moved.l2_l1:,} bytes"
+    yield "ConvGradX calls: " + ", ".join(f"{name} {report.dispatch.get(name, 0):,}" for name in ("gather", "scatter"))
+
+
+def _memory(memory: Mapping[str, LevelUse]) -> str:
+    return ", ".join(f"{name} {use.used:,} of {use.capacity:,} bytes" for name, use in sorted(memory.items()))

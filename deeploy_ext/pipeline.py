@@ -1,0 +1,167 @@
+"""From a network to a verdict: every stage is one function from one value to the next, and none reaches back."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from deeploy_ext import engines
+from deeploy_ext.codegen.emit import emit
+from deeploy_ext.errors import BadInputError
+from deeploy_ext.graph.load import LoadOptions, load
+from deeploy_ext.graph.lower import lower
+from deeploy_ext.graph.program import Program
+from deeploy_ext.harness.compare import compare, compare_expected, identical
+from deeploy_ext.harness.dump import Dump
+from deeploy_ext.harness.files import Outputs
+from deeploy_ext.harness.golden import run_golden
+from deeploy_ext.harness.report import CycleReport, Report
+from deeploy_ext.harness.terminal import Terminal
+from deeploy_ext.planning.check import check_plan
+from deeploy_ext.planning.plan import Plan
+from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.target import Target, load_target
+from deeploy_ext.training.autodiff import differentiate
+from deeploy_ext.training.task import TrainingTask
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the command line asks for; None leaves a value to the network or the target. Sizes are in bytes."""
+
+    test: str
+    target: str = "gap9"
+    engine: str = "auto"
+    promote: bool = False
+    double_buffer: bool = False
+    l1: int | None = None
+    l2: int | None = None
+    default_level: Literal["L2", "L3"] = "L3"
+    cores: int | None = None
+    steps: int | None = None
+    accumulation: int | None = None
+    learning_rate: float | None = None
+    tolerance: float | None = None
+    seed: int | None = None
+    dispatch: Literal["runtime", "static"] = "runtime"
+    dma: Literal["eager", "lazy", "random"] = "eager"
+    sanitize: Literal["address", "undefined", "thread"] | None = None
+    optimizer: str | None = None
+    plan: str | None = None
+
+
+def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
+    """Trains a network on an engine and proves every number against the golden run.
+
+    Writes into the drafts of ``outputs``; committing them is the caller's.
+
+    Raises:
+        BadInputError, InfeasibleError, ToolError: as the stages do.
+    """
+    target = load_target(options.target)
+    plan_options = _plan_options(options, target)
+    engine = engines.select(options.engine)
+    dump = Dump(outputs.dump.draft if outputs.dump else None)
+    with tempfile.TemporaryDirectory(prefix="deeployRunner-") as scratch:
+        with terminal.stage("load"):
+            network = load(options.test, _load_options(options))
+        with terminal.stage("autodiff") as stage:
+            task = network if isinstance(network, TrainingTask) else differentiate(network)
+            stage.note = f"{len(task.parameters)} parameters, {task.spec.steps} x {task.spec.accumulation} mini-batches"
+            dump.task(task)
+        with terminal.stage("golden"):
+            golden = run_golden(task)
+            dump.trajectory(task, golden, "golden")
+        with terminal.stage("plan") as stage:
+            program = lower(task)
+            plan = _read_plan(options.plan) if options.plan else make_plan(program, target, plan_options)
+            check_plan(program, plan)
+            stage.note = f"{len(plan.groups)} tile nests"
+            dump.plan(plan)
+        with terminal.stage("emit"):
+            folder = outputs.out.draft if outputs.out else Path(scratch, "c")
+            emitted = emit(task, program, plan, folder)
+            dump.code(folder)
+        with terminal.stage("build"):
+            built = engine.build(emitted, Path(scratch, "build"), options.sanitize)
+        with terminal.stage("run") as stage:
+            result = engine.run(built, dma=options.dma, seed=task.spec.seed)
+            stage.note = f"{len(result.rounds)} rounds on {engine.name}"
+            dump.trajectory(task, result.rounds[0], "measured")
+    first, *others = result.rounds
+    repeats = [difference for other in others if (difference := identical(first, other))]
+    return Report(
+        test=task.name,
+        target=target.name,
+        engine=engine.name,
+        options={**asdict(options), **asdict(task.spec)},
+        verdict=compare(task, golden, first),
+        expected=compare_expected(task, first) if task.expected else None,
+        repeat=repeats[0] if repeats else None,
+        computed=first.losses,
+        golden=golden.losses,
+        cycles=_predicted(plan, target),
+        dispatch=result.counters,
+        memory=plan.memory,
+        traffic=plan.traffic,
+        macs=_macs(program),
+        seconds=terminal.elapsed(),
+    )
+
+
+def _plan_options(options: RunOptions, target: Target) -> PlanOptions:
+    cores = options.cores or target.cores
+    if cores > target.cores:
+        raise BadInputError(f"--cores {cores}: target '{target.name}' has {target.cores} cores; give at most that.")
+    return PlanOptions(
+        promote=options.promote,
+        double_buffer=options.double_buffer,
+        l1=options.l1,
+        l2=options.l2,
+        default_level=options.default_level,
+        cores=cores,
+        dispatch=options.dispatch,
+    )
+
+
+def _load_options(options: RunOptions) -> LoadOptions:
+    return LoadOptions(
+        steps=options.steps,
+        accumulation=options.accumulation,
+        learning_rate=options.learning_rate,
+        tolerance=options.tolerance,
+        seed=options.seed,
+        optimizer=options.optimizer,
+    )
+
+
+def _read_plan(file: str) -> Plan:
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInputError(f"--plan: '{file}' cannot be read ({error}); give a plan.json written by --dump.") from error
+    return Plan.from_json(text)
+
+
+def _predicted(plan: Plan, target: Target) -> CycleReport:
+    return CycleReport(
+        kind="predicted",
+        model=target.model,
+        minibatch=plan.cycles("step"),
+        update=plan.cycles("update"),
+        per_node=tuple((group.entry, group.node, group.cycles.total) for group in plan.groups),
+    )
+
+
+def _macs(program: Program) -> int:
+    """Multiply-accumulates of one mini-batch: iterations of the phases whose work is one each."""
+    return sum(
+        math.prod(loop.extent for loop in phase.loops)
+        for call in program.calls
+        if call.entry == "step"
+        for phase in call.invocation.operator.phases(call.invocation)
+        if phase.work.startswith("mac")
+    )
