@@ -61,6 +61,26 @@ class Expectation:
 
 
 @dataclass(frozen=True)
+class ForwardNetwork:
+    """A network before autodiff.
+
+    Attributes:
+        name: identifier of the network.
+        model: forward graph from data inputs to one output, the prediction; weights are initializers.
+        loss: kind of loss, a key of ``deeploy_ext.training.losses.LOSSES``.
+        trainable: names of the initializers that are trained, in order of first use.
+        batches: one dict of data per mini-batch, the loss's target under its input name included.
+    """
+
+    name: str
+    model: ir.Model
+    loss: str
+    trainable: tuple[str, ...]
+    batches: tuple[Arrays, ...]
+    spec: TrainingSpec = field(default_factory=TrainingSpec)
+
+
+@dataclass(frozen=True)
 class TrainingTask:
     """A network to train.
 

@@ -1,0 +1,44 @@
+"""Load: from what the user names with ``-t`` to a network that is ready for autodiff, or to a whole training task."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from deeploy_ext.errors import BadInputError
+from deeploy_ext.graph.foreign import is_training_directory, load_training_directory
+from deeploy_ext.graph.options import LoadOptions
+from deeploy_ext.graph.testnets import NetworkInfo, is_network_folder, list_networks, load_network, network_folders
+from deeploy_ext.training.task import ForwardNetwork, TrainingTask
+
+__all__ = ["LoadOptions", "NetworkInfo", "list_networks", "load"]
+
+_FORMS = (
+    "give the name of a test network (--list), a folder with build.py and test.toml, "
+    "or a training folder <x>_train with network.onnx and inputs.npz"
+)
+
+
+def load(reference: str, options: LoadOptions | None = None) -> ForwardNetwork | TrainingTask:
+    """The network that a name or path stands for. A name of a shipped network goes before a path.
+
+    Raises:
+        BadInputError: nothing of that name, or its files cannot be used as they are.
+    """
+    options, path, known = options or LoadOptions(), Path(reference), network_folders()
+    if reference in known or is_network_folder(path):
+        if options.optimizer is not None:
+            raise BadInputError(f"--optimizer does not apply to test network {reference}; leave it out.")
+        return load_network(known.get(reference, path.resolve()), options)
+    if is_training_directory(path):
+        return load_training_directory(path, options)
+    if path.is_dir():
+        missing = [name for name in ("network.onnx", "inputs.npz") if not (path / name).is_file()]
+        raise BadInputError(f"{path}: no {' and no '.join(missing)} in this folder;\n{_FORMS}.")
+    if path.is_file():
+        raise BadInputError(f"{path}: a single file cannot be trained yet;\n{_FORMS}.")
+    if len(path.parts) > 1 or path.suffix:
+        raise BadInputError(f"{path}: no such file or folder;\n{_FORMS}.")
+    near = difflib.get_close_matches(reference.lower(), [name.lower() for name in known], n=1, cutoff=0.4)
+    nearest = [f" Did you mean {name}?" for name in known if name.lower() in near]
+    raise BadInputError(f"unknown network '{reference}'.{''.join(nearest)}\nTest networks: {', '.join(known)}.")

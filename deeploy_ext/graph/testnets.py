@@ -1,0 +1,214 @@
+"""Test networks: folders with ``build.py`` and ``test.toml``, shipped, from other packages, or the user's own.
+
+``build.py`` defines ``build(seed) -> onnx.ModelProto`` (forward graph up to the prediction) and, optionally,
+``data(seed, count) -> list of dicts`` (inputs and the loss's target of every mini-batch). Other packages announce a folder
+of such folders through an entry point of group ``deeploy_ext.testnets`` that names a package.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from deeploy_ext.errors import BadInputError, DeeployError
+from deeploy_ext.graph.files import check_batches, parse_model
+from deeploy_ext.graph.invocation import operator_of, type_of
+from deeploy_ext.graph.normalise import normalise
+from deeploy_ext.graph.options import LoadOptions, checked, override
+from deeploy_ext.operators.spec import TensorType
+from deeploy_ext.resources import resource
+from deeploy_ext.training.functions import IR_VERSION
+from deeploy_ext.training.losses import find_loss, with_loss
+from deeploy_ext.training.task import Arrays, ForwardNetwork, TrainingSpec
+
+_KEYS: Mapping[str, type | tuple[type, ...]] = {
+    "description": str,
+    "loss": str,
+    "trainable": (str, list),
+    "steps": int,
+    "accumulation": int,
+    "learning_rate": (int, float),
+    "tolerance": (int, float),
+    "tolerance_reason": str,
+    "seed": int,
+}
+_REQUIRED = ("description", "loss")
+
+
+@dataclass(frozen=True)
+class NetworkInfo:
+    """One line of ``--list``: ``parameters`` counts trained numbers."""
+
+    name: str
+    parameters: int
+    description: str
+
+
+def is_network_folder(path: Path) -> bool:
+    """Whether a folder is a test network."""
+    return (path / "test.toml").is_file() and (path / "build.py").is_file()
+
+
+def network_folders() -> dict[str, Path]:
+    """All shipped and announced test networks by name, sorted."""
+    roots = [resource("testnets")]
+    for entry in sorted(entry_points(group="deeploy_ext.testnets"), key=lambda entry: entry.name):
+        roots += [Path(path) for path in entry.load().__path__]
+    found: dict[str, Path] = {}
+    for root in roots:
+        for folder in sorted(root.iterdir()) if root.is_dir() else ():
+            if is_network_folder(folder):
+                found.setdefault(folder.name, folder)
+    return dict(sorted(found.items()))
+
+
+def list_networks() -> list[NetworkInfo]:
+    """All test networks with their size, for ``--list``."""
+    infos: list[NetworkInfo] = []
+    for name, folder in network_folders().items():
+        network = load_network(folder, LoadOptions())
+        values = network.model.graph.initializers
+        types = [type_of(values[weight]) for weight in network.trainable]
+        infos.append(NetworkInfo(name, sum(found.elements for found in types if found), _read_toml(folder)["description"]))
+    return infos
+
+
+def load_network(folder: Path, options: LoadOptions) -> ForwardNetwork:
+    """The forward network of a folder, with data for all its mini-batches.
+
+    Raises:
+        BadInputError: ``test.toml`` or ``build.py`` is wrong, or the model is not supported.
+    """
+    settings = _read_toml(folder)
+    spec = override(_spec_of(settings), options)
+    module = _import(folder / "build.py")
+    built = _call(folder, module, "build", spec.seed)
+    if not isinstance(built, onnx.ModelProto):
+        raise BadInputError(f"{folder / 'build.py'}: build() returned {type(built).__name__}; return an onnx.ModelProto.")
+    model = parse_model(built, str(folder / "build.py"))
+    model.ir_version = IR_VERSION
+    named = list(model.graph.initializers)
+    normalise(model.graph)
+    trainable = _trainable(folder, model.graph, named, settings.get("trainable", "all"))
+    bare = ForwardNetwork(folder.name, model, settings["loss"], trainable, (), spec)
+    graph = with_loss(bare).graph
+    if hasattr(module, "data"):
+        batches = _call(folder, module, "data", spec.seed, spec.mini_batches)
+    else:
+        batches = _random_batches(graph, settings["loss"], spec)
+    check_batches(str(folder), graph, list(graph.inputs), batches)
+    return ForwardNetwork(folder.name, model, settings["loss"], trainable, tuple(batches), spec)
+
+
+def _read_toml(folder: Path) -> dict[str, Any]:
+    file = folder / "test.toml"
+    try:
+        settings = tomllib.loads(file.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInputError(f"{file}: not readable as TOML ({error}); correct it.") from error
+    for key, value in settings.items():
+        if key not in _KEYS:
+            raise BadInputError(f"{file}: '{key}' is unknown; use {', '.join(_KEYS)}.")
+        if not isinstance(value, _KEYS[key]) or isinstance(value, bool):
+            raise BadInputError(f"{file}: '{key}' is {type(value).__name__}; correct its type.")
+    missing = [key for key in _REQUIRED if key not in settings]
+    if missing:
+        raise BadInputError(f"{file}: '{missing[0]}' is missing; add it.")
+    if ("tolerance" in settings) != ("tolerance_reason" in settings):
+        raise BadInputError(f"{file}: a tolerance of its own needs a reason; give 'tolerance' and 'tolerance_reason'.")
+    find_loss(settings["loss"])
+    return settings
+
+
+def _spec_of(settings: Mapping[str, Any]) -> TrainingSpec:
+    default = TrainingSpec()
+    return checked(
+        TrainingSpec(
+            steps=settings.get("steps", default.steps),
+            accumulation=settings.get("accumulation", default.accumulation),
+            learning_rate=float(settings.get("learning_rate", default.learning_rate)),
+            tolerance=float(settings.get("tolerance", default.tolerance)),
+            seed=settings.get("seed", default.seed),
+        )
+    )
+
+
+def _import(file: Path) -> ModuleType:
+    """Run a ``build.py`` as a module of its own."""
+    found = importlib.util.spec_from_file_location(f"deeploy_ext_testnet_{file.parent.name}", file)
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    try:
+        found.loader.exec_module(module)
+    except Exception as error:  # the user's code may raise anything
+        raise BadInputError(f"{file}: {type(error).__name__}: {error}; correct the file (-v shows where).") from error
+    return module
+
+
+def _call(folder: Path, module: ModuleType, name: str, *arguments: int) -> Any:
+    file = folder / "build.py"
+    if not hasattr(module, name):
+        raise BadInputError(f"{file}: function {name}(seed) is missing; add it.")
+    try:
+        return getattr(module, name)(*arguments)
+    except DeeployError:
+        raise
+    except Exception as error:  # the user's code may raise anything
+        raise BadInputError(f"{file}: {name}: {type(error).__name__}: {error}; correct the file (-v shows where).") from error
+
+
+def _trainable(folder: Path, graph: ir.Graph, named: list[str], given: str | list[str]) -> tuple[str, ...]:
+    """Names of the weights to train, in order of first use."""
+    candidates: dict[str, None] = {}
+    for node in graph:
+        operator = operator_of(node)
+        fixed = {source for source, _ in operator.state} | set(operator.constant_inputs)
+        for operand, value in zip(operator.inputs, node.inputs, strict=False):
+            if value is None or operand in fixed or value.name not in named or value.dtype != ir.DataType.FLOAT:
+                continue
+            candidates[value.name] = None
+    if given == "all":
+        return tuple(candidates)
+    wanted = [given] if isinstance(given, str) else given
+    unknown = [name for name in wanted if name not in candidates]
+    if unknown:
+        known = ", ".join(candidates)
+        raise BadInputError(f"{folder / 'test.toml'}: '{unknown[0]}' is no weight of the model; use 'all' or some of: {known}.")
+    return tuple(name for name in candidates if name in wanted)
+
+
+def _random_batches(graph: ir.Graph, kind: str, spec: TrainingSpec) -> list[Arrays]:
+    """Standard normal inputs and targets, uniform labels; the same for the same seed, whatever the count."""
+    target, generator = find_loss(kind).target, np.random.RandomState(spec.seed)
+    classes = _scores_of(graph).shape[-1]
+    types = {value.name or "": type_of(value) for value in graph.inputs}
+    batches: list[Arrays] = []
+    for _ in range(spec.mini_batches):
+        batch: Arrays = {}
+        for name, found in types.items():
+            assert found is not None
+            if name == target and found.dtype.kind == "i":
+                batch[name] = generator.randint(0, classes, found.shape).astype(found.dtype)
+            else:
+                batch[name] = generator.standard_normal(found.shape).astype(found.dtype)
+        batches.append(batch)
+    return batches
+
+
+def _scores_of(graph: ir.Graph) -> TensorType:
+    """Type of the prediction: the first input of the node that gives the loss."""
+    producer = graph.outputs[0].producer()
+    assert producer is not None
+    found = type_of(producer.inputs[0])
+    assert found is not None
+    return found
