@@ -139,7 +139,6 @@ def expose_buffers(graph: ir.Graph) -> list[str]:
         if not buffer.name:
             buffer.name = f"{node.inputs[0].name}_out"
         if not buffer.is_graph_output():
-            buffer.dtype, buffer.shape = node.inputs[0].dtype, node.inputs[0].shape
             graph.outputs.append(buffer)
         changed.append(f"{label(node)}: buffer made an output, flag dropped")
     return changed
@@ -153,7 +152,9 @@ def _parameters(path: Path, graph: ir.Graph, updates: Sequence[_Update]) -> tupl
     for update in updates:
         if update.weight not in inputs or update.buffer not in nodes:
             missing = update.buffer if update.weight in inputs else update.weight
-            raise BadInputError(f"{path}: the optimizer names '{missing}', which the training graph does not have; check --optimizer.")
+            raise BadInputError(
+                f"{path}: the optimizer names '{missing}', which the training graph does not have; check --optimizer."
+            )
         out = nodes[update.buffer].outputs[1].name or ""
         found[update.weight] = Parameter(update.weight, update.buffer, out, update.updated)
     unused = sorted(set(nodes) - {update.buffer for update in updates}, key=str)

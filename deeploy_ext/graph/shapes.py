@@ -40,7 +40,9 @@ def check_operators(graph: ir.Graph) -> None:
             unknown[f"{node.domain or 'ai.onnx'}::{node.op_type}"].append(node.name or "unnamed")
     if unknown:
         listed = "; ".join(f"{name} ({_shortened(nodes)})" for name, nodes in sorted(unknown.items()))
-        raise BadInputError(f"unsupported operators: {listed}.\nReplace them in the model, or add them to the operator registry.")
+        raise BadInputError(
+            f"unsupported operators: {listed}.\nReplace them in the model, or add them to the operator registry."
+        )
 
 
 def _shortened(names: list[str], shown: int = 3) -> str:
@@ -59,7 +61,7 @@ def _check_inputs(graph: ir.Graph) -> None:
         if not value.shape.is_static():
             dimensions = ", ".join(str(dimension) for dimension in value.shape)
             raise BadInputError(
-                f"input '{value.name}' has the dynamic shape ({dimensions}); export the model with static shapes (batch size 1)."
+                f"input '{value.name}' has the dynamic shape ({dimensions}); export with static shapes (batch size 1)."
             )
         if value.dtype.numpy().name not in ("float32", "int64", "int32", "bool"):
             raise BadInputError(f"input '{value.name}' is {value.dtype.numpy().name}; export the model in float32.")

@@ -76,7 +76,8 @@ def needing_gradient(graph: ir.Graph, trained: list[ir.Value]) -> set[ir.Value]:
 def backward(graph: ir.Graph, build: GraphBuilder, loss: ir.Value) -> dict[ir.Value, ir.Value]:
     """Append the backward pass; returns the gradients of graph inputs, by value. Each is named ``<value>_grad``."""
     build.prefix = f"{loss.name}_grad"
-    parts: dict[ir.Value, list[ir.Value]] = {loss: [build.constant("one", np.ones(type_of(loss).shape, np.float32))]}  # pyright: ignore[reportOptionalMemberAccess]
+    one = build.constant("one", np.ones(_typed(loss).shape, np.float32))
+    parts: dict[ir.Value, list[ir.Value]] = {loss: [one]}
     for node in reversed(tuple(graph)):
         grads = [_total(build, value, parts.pop(value)) if value in parts else None for value in node.outputs]
         if all(grad is None for grad in grads) or not any(build.wanted(node)):
@@ -124,7 +125,8 @@ def differentiate(network: ForwardNetwork) -> TrainingTask:
     if loss not in build.needed:
         raise BadInputError(f"{network.name}: the loss does not depend on any trained weight; check 'trainable'.")
     grads = backward(graph, build, loss)
-    parameters = tuple(_accumulate(network.name, build, trained, grads))
+    reset = build.input(RESET, TensorType(np.dtype(np.bool_), (1,)))
+    parameters = tuple(_accumulate(network.name, build, trained, grads, reset))
     keep = {loss.name, *(p.buffer_out for p in parameters), *(s.after for s in states)}
     for value in [value for value in graph.outputs if value.name not in keep]:
         graph.outputs.remove(value)
@@ -138,7 +140,7 @@ def differentiate(network: ForwardNetwork) -> TrainingTask:
         update=sgd_update(parameters, trained),
         forward=forward,
         loss=loss.name or "",
-        reset=RESET,
+        reset=reset.name or "",
         learning_rate=LEARNING_RATE,
         data=data,
         parameters=parameters,
@@ -149,13 +151,14 @@ def differentiate(network: ForwardNetwork) -> TrainingTask:
     )
 
 
-def _accumulate(name: str, build: GraphBuilder, trained: list[ir.Value], grads: dict[ir.Value, ir.Value]) -> list[Parameter]:
+def _accumulate(
+    name: str, build: GraphBuilder, trained: list[ir.Value], grads: dict[ir.Value, ir.Value], reset: ir.Value
+) -> list[Parameter]:
     """One accumulator per trained weight; its buffer is an input and an output of the graph."""
     silent = [value.name or "" for value in trained if value not in grads]
     if silent:
         raise BadInputError(f"{name}: no gradient reaches {', '.join(silent)}; take it out of 'trainable'.")
     buffers = [build.input(f"{value.name}_grad.accumulation.buffer", _typed(value)) for value in trained]
-    reset = build.input(RESET, TensorType(np.dtype(np.bool_), (1,)))
     made: list[Parameter] = []
     for value, buffer in zip(trained, buffers, strict=True):
         build.prefix = f"{value.name}_grad"

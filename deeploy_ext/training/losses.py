@@ -44,16 +44,8 @@ def find_loss(kind: str) -> Loss:
     return LOSSES[kind]
 
 
-def prediction_of(network: ForwardNetwork) -> ir.Value:
-    """The output that the loss judges. Raises BadInputError when the model has none or the value has no type yet."""
-    outputs = network.model.graph.outputs
-    if not outputs or type_of(outputs[0]) is None:
-        raise BadInputError(f"{network.name}: the model needs a first output, the prediction; name it as graph output.")
-    return outputs[0]
-
-
 def with_loss(network: ForwardNetwork) -> ir.Model:
-    """A copy of the forward graph that ends in the loss: normalised, typed, one more input (the target), first output ``loss``."""
+    """A normalised copy of the forward graph that ends in the loss: one more input (the target), first output ``loss``."""
     loss = find_loss(network.loss)
     model = ir.from_proto(ir.to_proto(network.model))
     model.ir_version = IR_VERSION

@@ -36,7 +36,8 @@ class TrainingSpec:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A trained tensor: value names of the weight, its accumulated gradient (input and output of ``step``), and the weight after ``update``."""
+    """A trained tensor: names of the weight, its accumulated gradient (input and output of ``step``), and the weight after
+    ``update``."""
 
     weight: str
     buffer: str

@@ -1,0 +1,93 @@
+"""A short way to write forward networks: one method per layer, weights drawn as the layer is added."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from deeploy_ext.operators.spec import OPSET
+from deeploy_ext.training.functions import IR_VERSION
+
+
+class NetworkBuilder:
+    """Collects layers into an ONNX model; the same seed gives the same weights.
+
+    Weights are drawn from a normal distribution with variance gain / fan-in, gain 2 where a Relu follows (He initialisation)
+    and 1 elsewhere, so that activations keep their scale from layer to layer. Layers take and return names of values and
+    name their weights after themselves.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = np.random.RandomState(seed)
+        self._nodes: list[onnx.NodeProto] = []
+        self._initializers: list[onnx.TensorProto] = []
+        self._inputs: list[onnx.ValueInfoProto] = []
+        self._states: list[onnx.ValueInfoProto] = []
+
+    def input(self, name: str, shape: Sequence[int]) -> str:
+        """A float32 input of the network."""
+        self._inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+        return name
+
+    def weight(self, name: str, shape: Sequence[int], fan_in: int, gain: float = 2.0) -> str:
+        """A weight tensor drawn with variance ``gain / fan_in``."""
+        values = self._random.standard_normal(tuple(shape)) * math.sqrt(gain / fan_in)
+        return self.initializer(name, values)
+
+    def initializer(self, name: str, values: Any) -> str:
+        """A weight tensor of given values."""
+        self._initializers.append(numpy_helper.from_array(np.asarray(values, np.float32), name))
+        return name
+
+    def node(self, op_type: str, name: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """Any standard operator with one output, which is named after the layer."""
+        self._nodes.append(helper.make_node(op_type, inputs, [f"{name}_out"], name=name, **attributes))
+        return f"{name}_out"
+
+    def conv(
+        self, name: str, x: str, channels: tuple[int, int], kernel: int | tuple[int, int], stride: int = 1, pad: int = 0
+    ) -> str:
+        """2-D convolution without bias; ``channels`` are (in, out)."""
+        ky, kx = (kernel, kernel) if isinstance(kernel, int) else kernel
+        w = self.weight(f"{name}_weight", (channels[1], channels[0], ky, kx), channels[0] * ky * kx)
+        return self.node("Conv", name, [x, w], kernel_shape=[ky, kx], strides=[stride] * 2, pads=[pad] * 4)
+
+    def batch_norm(self, name: str, x: str, channels: int) -> str:
+        """Batch normalisation in training mode, with running statistics as state."""
+        scale = self.initializer(f"{name}_scale", np.ones(channels))
+        bias = self.initializer(f"{name}_bias", np.zeros(channels))
+        mean = self.initializer(f"{name}_mean", np.zeros(channels))
+        var = self.initializer(f"{name}_var", np.ones(channels))
+        outputs = [f"{name}_out", f"{name}_mean_next", f"{name}_var_next"]
+        self._nodes.append(
+            helper.make_node("BatchNormalization", [x, scale, bias, mean, var], outputs, name=name, training_mode=1)
+        )
+        self._states += [helper.make_tensor_value_info(output, TensorProto.FLOAT, [channels]) for output in outputs[1:]]
+        return outputs[0]
+
+    def relu(self, name: str, x: str) -> str:
+        return self.node("Relu", name, [x])
+
+    def add(self, name: str, a: str, b: str) -> str:
+        return self.node("Add", name, [a, b])
+
+    def dense(self, name: str, x: str, features: tuple[int, int], gain: float = 1.0) -> str:
+        """Matrix product with bias; ``features`` are (in, out), the weight is stored (out, in). Use gain 2 before a Relu."""
+        w = self.weight(f"{name}_weight", features[::-1], features[0], gain)
+        b = self.initializer(f"{name}_bias", np.zeros(features[1]))
+        return self.node("Gemm", name, [x, w, b], transB=1)
+
+    def pool(self, name: str, x: str) -> str:
+        """Global average pooling, then flat: (N, C, H, W) to (N, C)."""
+        return self.node("Flatten", f"{name}_flat", [self.node("GlobalAveragePool", name, [x])])
+
+    def model(self, name: str, output: str, shape: Sequence[int]) -> onnx.ModelProto:
+        """The finished model with one prediction; running statistics are further outputs."""
+        prediction = helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)
+        graph = helper.make_graph(self._nodes, name, self._inputs, [prediction, *self._states], self._initializers)
+        return helper.make_model(graph, ir_version=IR_VERSION, opset_imports=[helper.make_opsetid("", OPSET)])
