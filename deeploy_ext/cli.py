@@ -40,6 +40,13 @@ def size(text: str) -> int:
     return value
 
 
+def named(text: str) -> str:
+    """A name or path that is not empty."""
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a network; give a name (--list), a file or a folder")
+    return text
+
+
 def count(text: str) -> int:
     """A whole number from 1."""
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) == 0:
@@ -66,6 +73,10 @@ def number(lowest: float, highest: float) -> Callable[[str], float]:
     return parse
 
 
+class UsageError(BadInputError):
+    """The command line itself is wrong; a traceback would say nothing."""
+
+
 class Parser(argparse.ArgumentParser):
     """Answers bad usage with one line and exit status 2."""
 
@@ -75,7 +86,7 @@ class Parser(argparse.ArgumentParser):
             known = [option for action in self._actions for option in action.option_strings]
             near = difflib.get_close_matches(unknown[1], known, n=1)
             message += f"; did you mean {near[0]}?" if near else "; see --help"
-        raise BadInputError(message)
+        raise UsageError(message)
 
 
 def parser() -> Parser:
@@ -88,7 +99,7 @@ def parser() -> Parser:
         allow_abbrev=False,
     )
     net = top.add_argument_group("network")
-    net.add_argument("-t", "--test", metavar="NET", help="shipped test network, ONNX file or training directory (see --list)")
+    net.add_argument("-t", "--test", type=named, metavar="NET", help="shipped test network, ONNX file or training directory (see --list)")
     net.add_argument("--optimizer", metavar="DIR", help="optimizer directory of a training directory, instead of its sibling")
     net.add_argument("--steps", type=count, metavar="N", help="optimizer steps")
     net.add_argument("--accum", type=count, metavar="N", help="mini-batches accumulated per step")
@@ -130,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except DeeployError as error:
-        return _fail(str(error), error.exit_status, verbose)
+        return _fail(str(error), error.exit_status, verbose and not isinstance(error, UsageError))
     except KeyboardInterrupt:
         return _fail("interrupted; nothing was written", EXIT_INTERRUPTED, False)
     except BrokenPipeError:
@@ -165,7 +176,7 @@ def _main(given: Sequence[str]) -> int:
             terminal.line(line)
         return EXIT_PASS
     if args.test is None:
-        raise BadInputError("the following arguments are required: -t/--test; --list shows the test networks")
+        raise UsageError("the following arguments are required: -t/--test; --list shows the test networks")
     options = pipeline.RunOptions(
         test=args.test,
         target=args.target,

@@ -11,7 +11,7 @@ from typing import Literal
 from deeploy_ext import engines
 from deeploy_ext.codegen.emit import emit
 from deeploy_ext.errors import BadInputError
-from deeploy_ext.graph.load import LoadOptions, load
+from deeploy_ext.graph.load import LoadOptions, list_networks, load
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Program
 from deeploy_ext.harness.compare import compare, compare_expected, identical
@@ -23,7 +23,7 @@ from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.planning.check import check_plan
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
-from deeploy_ext.planning.target import Target, load_target
+from deeploy_ext.planning.target import Target, load_target, target_names
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import TrainingTask
 
@@ -134,7 +134,7 @@ def _load_options(options: RunOptions) -> LoadOptions:
         learning_rate=options.learning_rate,
         tolerance=options.tolerance,
         seed=options.seed,
-        optimizer=options.optimizer,
+        optimizer=Path(options.optimizer) if options.optimizer is not None else None,
     )
 
 
@@ -165,3 +165,11 @@ def _macs(program: Program) -> int:
         for phase in call.invocation.operator.phases(call.invocation)
         if phase.work.startswith("mac")
     )
+
+
+def listing() -> list[str]:
+    """Lines of ``--list``: test networks with their trained numbers, then targets."""
+    networks = list_networks()
+    width = max((len(info.name) for info in networks), default=0)
+    lines = [f"  {info.name:<{width}}  {info.parameters:>8,} trained  {info.description}" for info in networks]
+    return ["test networks:", *lines, "targets:", *(f"  {name}" for name in target_names())]

@@ -122,7 +122,7 @@ class OutputFolder:
             manifest = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
             return [MANIFEST, *(str(name) for name in manifest["files"])]
         except (OSError, ValueError, TypeError, KeyError):
-            return []
+            return [MANIFEST]
 
 
 def _files(folder: Path) -> list[str]:
