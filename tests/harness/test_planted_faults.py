@@ -1,0 +1,107 @@
+"""The comparison can fail on every shipped network: faults planted in its golden run are found."""
+
+from __future__ import annotations
+
+import copy
+import functools
+
+import numpy as np
+import pytest
+
+from deeploy_ext.graph.load import LoadOptions, load
+from deeploy_ext.graph.testnets import network_folders
+from deeploy_ext.harness.compare import compare, identical
+from deeploy_ext.harness.golden import run_golden
+from deeploy_ext.training.autodiff import differentiate
+from deeploy_ext.training.task import TrainingTask, Trajectory
+
+NETWORKS = sorted(network_folders())
+
+
+@functools.cache
+def golden_of(name: str) -> tuple[TrainingTask, Trajectory]:
+    network = load(name, LoadOptions(steps=2))
+    task = network if isinstance(network, TrainingTask) else differentiate(network)
+    return task, run_golden(task)
+
+
+@pytest.fixture(params=NETWORKS)
+def run(request: pytest.FixtureRequest) -> tuple[TrainingTask, Trajectory, Trajectory]:
+    task, golden = golden_of(request.param)
+    return task, golden, copy.deepcopy(golden)
+
+
+Run = tuple[TrainingTask, Trajectory, Trajectory]
+
+
+def test_the_golden_run_repeats_and_agrees_with_itself(run: Run) -> None:
+    task, golden, measured = run
+    assert compare(task, golden, measured).passed
+    assert identical(golden, run_golden(task)) is None
+
+
+def test_no_update_fails(run: Run) -> None:
+    task, golden, measured = run
+    for step in measured.parameters:
+        step.update({name: task.initial[name] for name in step})
+    parameters = compare(task, golden, measured).parameters
+    # a weight whose golden update is itself below rounding may pass, no other
+    assert parameters.errors >= 0.8 * parameters.total
+
+
+def test_each_weight_alone_without_update_fails(run: Run) -> None:
+    task, golden, _ = run
+    for parameter in task.parameters:
+        measured = copy.deepcopy(golden)
+        for step in measured.parameters:
+            step[parameter.weight] = task.initial[parameter.weight]
+        moved = np.abs(golden.parameters[0][parameter.weight] - task.initial[parameter.weight]).max()
+        rounding = np.spacing(np.abs(golden.parameters[0][parameter.weight]).max())
+        if moved > 3 * rounding:
+            assert compare(task, golden, measured).parameters.errors > 0, parameter.weight
+
+
+def test_flipped_signs_fail(run: Run) -> None:
+    task, golden, measured = run
+    before = task.initial
+    for step in measured.parameters:
+        step.update({name: (2 * before[name] - value).astype(value.dtype) for name, value in step.items()})
+    for gradients in measured.gradients:
+        gradients.update({name: -value for name, value in gradients.items()})
+    verdict = compare(task, golden, measured)
+    assert verdict.parameters.errors >= 0.8 * verdict.parameters.total
+    assert verdict.gradients.errors >= 0.8 * verdict.gradients.total
+
+
+def test_one_tile_missing_fails(run: Run) -> None:
+    """A quarter of the first axis of one gradient is zero, in the last mini-batch only, whichever weight it is."""
+    task, golden, _ = run
+    scale = max(float(np.abs(gradient).max()) for gradient in golden.gradients[-1].values())
+    for parameter in task.parameters:
+        measured = copy.deepcopy(golden)
+        gradient = measured.gradients[-1][parameter.weight].copy()
+        rows = max(1, gradient.shape[0] // 4)
+        lost = np.abs(gradient[:rows]).max()
+        gradient[:rows] = 0
+        measured.gradients[-1][parameter.weight] = gradient
+        if lost > 2e-3 * np.abs(golden.gradients[-1][parameter.weight]).max() + 2e-6 * scale:
+            assert compare(task, golden, measured).gradients.errors == 1, parameter.weight
+
+
+def test_accumulation_lost_fails(run: Run) -> None:
+    task, golden, measured = run
+    if task.spec.accumulation == 1:
+        pytest.skip("one mini-batch per step: nothing accumulates")
+    for index in range(1, task.spec.accumulation):
+        for name in measured.gradients[index]:
+            measured.gradients[index][name] = golden.gradients[index][name] - golden.gradients[index - 1][name]
+    assert compare(task, golden, measured).gradients.errors > 0
+
+
+def test_frozen_state_fails(run: Run) -> None:
+    task, golden, measured = run
+    for states in measured.states:
+        states.update({state.before: task.initial[state.before] for state in task.states})
+    state = compare(task, golden, measured).state
+    # every state moves in the first mini-batch; later ones of a frozen run stand still as well
+    assert state.errors == state.total if task.states else state.total == 0
