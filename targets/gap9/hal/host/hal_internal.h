@@ -53,7 +53,7 @@ void hal_unpoison(const void *data, size_t size);
 /* ---- transfer_host.c ---- */
 
 uint32_t hal_in_flight(void);
-/* Worker 0 passes a HAL call: transfers of the random mode may complete here. */
+/* At every HAL call of worker 0, for barriers once all have come: transfers of the random mode may move here. */
 void hal_progress(void);
 void hal_require_nothing_in_flight(const char *where);
 

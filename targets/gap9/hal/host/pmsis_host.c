@@ -136,16 +136,14 @@ void pi_cl_team_barrier(void)
 {
     if (role != HAL_WORKER)
         hal_fail("pi_cl_team_barrier: only for workers of a team");
-    if (core == 0) {
-        hal_counters.barriers++;
-        hal_progress();
-    }
     pthread_mutex_lock(&team.lock);
     unsigned generation = atomic_load_explicit(&team.generation, memory_order_relaxed);
     team.states[core] = WAITING;
     bool last = ++team.arrived == team.size;
     if (last) {
         team.arrived = 0;
+        hal_counters.barriers++;
+        hal_progress(); /* for worker 0: here nobody computes, so even a wrong program fails the same way every time */
         for (int i = 0; i < team.size; i++)
             team.states[i] = COMPUTING;
         atomic_store_explicit(&team.generation, generation + 1, memory_order_release);
@@ -157,8 +155,6 @@ void pi_cl_team_barrier(void)
     pthread_mutex_unlock(&team.lock);
     if (!last)
         wait_released(generation);
-    if (core == 0)
-        hal_progress();
 }
 
 /* ---- team ---------------------------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* Asynchronous transfers of the host HAL: DMA commands (L2 <-> L1) and RAM requests (L3 <-> L2).
  *
  * A transfer is a row of a table from issue to wait; its data moves at a time that the mode decides. Only worker 0
- * comes here, so the table needs no lock, and as the copies are ordinary accesses of worker 0 ThreadSanitizer sees a
- * kernel that reads a tile without a barrier after the wait.
+ * comes here, or the last worker in a barrier while all others wait, so the table needs no lock. Copies at issue and at
+ * wait are ordinary accesses of worker 0: ThreadSanitizer sees a kernel that reads a tile without a barrier between.
  */
 #include "hal_internal.h"
 #include "pmsis.h"
