@@ -16,8 +16,8 @@ help: ## list these targets
 venv: $(STAMP) ## create .venv and install deeploy_ext and its development tools in it
 
 $(STAMP): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "make: Python 3.11 or newer is needed as '$(PYTHON)'; name another: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
+	  { echo "make: '$(PYTHON)' is not Python 3.11 to 3.13; name one that is: make PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { echo "make: this Python has no venv module; on Debian: apt install python3-venv" >&2; exit 1; }
 	@command -v cc >/dev/null || { echo "make: no C compiler 'cc'; on Debian: apt install gcc libc6-dev" >&2; exit 1; }
