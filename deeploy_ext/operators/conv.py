@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deeploy_ext.operators.relations import Affine, axis, sliding
-from deeploy_ext.operators.spec import MICROSOFT, OWN, Access, Invocation, Loop, Operator, Phase, TensorType
+from deeploy_ext.operators.spec import MICROSOFT, OWN, Access, Invocation, Loop, Operator, Phase, TensorType, Variant
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -166,7 +166,7 @@ class ConvGradX(Operator):
     outputs = ("dX",)
     attributes = _ATTRIBUTES
     ignored_attributes = frozenset({"kernel_shape"})
-    variants = ("gather", "scatter")
+    variants = (Variant("gather", (("dY", 2), ("dY", 3), ("dX", 2), ("dX", 3))), Variant("scatter"))
     function = """<strides, pads, dilations, group> (dY, W, X) => (dX) {
         full = ConvTranspose <strides: ints = @strides, dilations: ints = @dilations, group: int = @group> (dY, W)
         pads = Constant <value_ints: ints = @pads> ()

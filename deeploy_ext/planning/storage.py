@@ -51,9 +51,7 @@ def storages_of(program: Program) -> tuple[dict[str, str], tuple[Storage, ...]]:
         members = tuple(v for v in program.values if owner[v] == name)
         size = max(program.values[v].bytes for v in members)
         keeps = name in persistent
-        storages.append(
-            Storage(name, size, members, 0 if keeps else min(used), last if keeps else max(used), keeps, len(used))
-        )
+        storages.append(Storage(name, size, members, 0 if keeps else min(used), last if keeps else max(used), keeps, len(used)))
     return owner, tuple(storages)
 
 

@@ -12,6 +12,7 @@
 
 #include "pmsis.h"
 
+#define NET_RUNTIME_BYTES 2048 /* L1 that the walker uses; as in target.toml */
 #define NET_MAX_LOOPS 8
 #define NET_MAX_RANK 4
 #define NET_MAX_OPERANDS 10
@@ -59,6 +60,74 @@ typedef struct {
 
 typedef void (*net_body_t)(const net_tile_t *tile, const net_range_t *range);
 
+/* ---- constant tables of an emitted network ------------------------------------------------------------------ */
+
+/* A loop of a tile nest. */
+typedef struct {
+    int32_t extent;
+    int32_t tile;  /* iterations per tile; the last tile may have fewer */
+    int32_t count; /* tiles */
+    bool reduction;
+} net_loop_t;
+
+/* An axis of an operand: the region of each tile, in a table indexed by up to two split loops (-1: none). */
+typedef struct {
+    int32_t extent;
+    int8_t loop[2];
+    const net_interval_t *regions;
+} net_axis_t;
+
+typedef enum { NET_STAGE_NONE, NET_STAGE_TILE, NET_STAGE_WHOLE } net_stage_t;
+
+/* An operand of a group: its home, its slots in L1 and, if it passes through L2, its staging slots there. */
+typedef struct {
+    const net_axis_t *axes;
+    uint32_t address; /* of the tensor, in its home level */
+    uint32_t slot[2];
+    uint32_t stage_slot[2];
+    uint8_t level; /* net_level_t of the home */
+    uint8_t stage; /* net_stage_t */
+    uint8_t rank, item, slots;
+    uint8_t loops; /* bit mask of the split loops that change the box */
+    bool loaded, stored;
+} net_block_t;
+
+/* A phase: the body, and the loop that the workers share out (-1: worker 0 does it all). */
+typedef struct {
+    net_body_t body;
+    int8_t core_loop;
+} net_phase_t;
+
+/* A tile nest. `order` lists the split loops, outermost first. */
+typedef struct {
+    const net_loop_t *loops;
+    const net_block_t *blocks;
+    const net_phase_t *phases;
+    int8_t order[NET_MAX_LOOPS];
+    int32_t tiles;
+    uint8_t loop_count, order_count, block_count, phase_count;
+    bool double_buffer;
+} net_group_t;
+
+/* What one call from the outside runs. */
+typedef struct {
+    const net_group_t *groups;
+    int32_t group_count;
+    int32_t cores;
+} net_entry_t;
+
+/* ---- state --------------------------------------------------------------------------------------------------- */
+
+/* The memory of the network: one block per level. */
+typedef struct {
+    uint8_t *l1, *l2;
+    uint32_t l3;
+    uint32_t l1_bytes, l2_bytes, l3_bytes;
+    struct pi_device cluster, ram;
+} net_memory_t;
+
+extern net_memory_t net_memory;
+
 /* Counters that the report shows; kept by worker 0. */
 typedef struct {
     uint32_t gather, scatter; /* ConvGradX bodies run */
@@ -66,5 +135,21 @@ typedef struct {
 } net_stats_t;
 
 extern net_stats_t net_stats;
+
+/* ---- functions ----------------------------------------------------------------------------------------------- */
+
+/* Opens cluster and RAM and allocates the blocks; 0, or -1 with everything closed again. */
+int net_memory_open(uint32_t l1_bytes, uint32_t l2_bytes, uint32_t l3_bytes);
+void net_memory_close(void);
+
+/* Copies between a tensor's home and the caller's memory. Fabric controller only. */
+void net_memory_write(uint8_t level, uint32_t address, const void *source, uint32_t bytes);
+void net_memory_read(uint8_t level, uint32_t address, void *destination, uint32_t bytes);
+
+/* Runs an entry on the cluster and returns when it is done. Fabric controller only. */
+void net_run(const net_entry_t *entry);
+
+/* Runs an entry on this worker; `entry` is a net_entry_t. The body of the one fork of an entry. */
+void net_walk(void *entry);
 
 #endif

@@ -1,0 +1,138 @@
+"""Emits a program: ``net.c``, ``net.h``, ``net_test.h``, the runtime it stands on, and weights and data as binary files."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from deeploy_ext.codegen.body import Bodies, lookup
+from deeploy_ext.codegen.program import EmittedProgram, Role, TensorEntry
+from deeploy_ext.codegen.tables import Tables, check_limits
+from deeploy_ext.codegen.text import c_comment, c_float, c_string
+from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.planning.plan import Group, Placement, Plan
+from deeploy_ext.planning.target import Target, load_target
+from deeploy_ext.training.task import TrainingTask
+
+RUNTIME_SOURCES = ("net_memory.c", "net_walker.c")
+RUNTIME_HEADERS = ("net_runtime.h", "net_index.h", "net_math.h")
+
+
+@dataclass(frozen=True)
+class TensorRow:
+    """A row of ``net_tensors`` with the value behind it."""
+
+    entry: TensorEntry
+    value: str
+    home: Placement
+
+
+@dataclass(frozen=True)
+class GroupText:
+    """C text of one group."""
+
+    comment: str
+    phases: str
+    blocks: str
+    loops: str
+    order: str
+    group: Group
+
+
+def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> EmittedProgram:
+    """Write everything an engine needs into ``directory``, which is made if need be."""
+    target = load_target(plan.target)
+    directory.mkdir(parents=True, exist_ok=True)
+    homes = {value: placement for placement in plan.placements for value in placement.values}
+    rows = _rows(task, program, homes)
+    bodies, tables = Bodies(), Tables()
+    calls = {(call.entry, call.name): call for call in program.calls}
+    entries = {
+        entry: [_group(calls[entry, g.node], g, bodies, tables, homes) for g in plan.entry(entry)] for entry in program.entries
+    }
+    sizes = {level: _bytes(plan, target, level) for level in ("L1", "L2", "L3")}
+    context = {
+        "task": task, "plan": plan, "rows": rows, "entries": entries, "bodies": bodies.functions(),
+        "tables": tables.definitions, "sizes": sizes, "homes": homes, "data_count": len(task.data),
+        "c_string": c_string, "c_comment": c_comment, "c_float": c_float, "batches": len(task.batches),
+        "capacity": {level: use.capacity for level, use in plan.memory.items()},
+    }  # fmt: skip
+    for name in ("net.c", "net.h", "net_test.h"):
+        text = str(lookup().get_template(f"{name}.mako").render(**context))
+        (directory / name).write_text(text.rstrip("\n") + "\n", encoding="ascii")
+    for name in (*RUNTIME_SOURCES, *RUNTIME_HEADERS):
+        shutil.copyfile(target.folder / "runtime" / name, directory / name)
+    _write_binaries(task, program, rows, directory)
+    return EmittedProgram(
+        directory,
+        tuple(row.entry for row in rows),
+        ("net.c", *RUNTIME_SOURCES),
+        (".",),
+        task.spec.steps,
+        task.spec.accumulation,
+        int(plan.options["cores"]),
+    )
+
+
+def _rows(task: TrainingTask, program: Program, homes: dict[str, Placement]) -> list[TensorRow]:
+    rows: list[TensorRow] = []
+
+    def add(role: Role, value: str, name: str) -> None:
+        kind = program.values[value]
+        rows.append(TensorRow(TensorEntry(name, role, kind.dtype, kind.shape), value, homes[value]))
+
+    for value in task.data:
+        if value in homes:
+            add(Role.DATA, value, value)
+    add(Role.LOSS, task.loss, task.loss)
+    for parameter in task.parameters:
+        add(Role.PARAMETER, parameter.weight, parameter.weight)
+    for parameter in task.parameters:
+        add(Role.GRADIENT, parameter.buffer, parameter.weight)
+    for state in task.states:
+        add(Role.STATE, state.before, state.before)
+    for value in program.constants:
+        add(Role.CONSTANT, value, value)
+    return rows
+
+
+def _group(call: Call, group: Group, bodies: Bodies, tables: Tables, homes: dict[str, Placement]) -> GroupText:
+    check_limits(group)
+    phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
+    rows = [
+        f"{{{bodies.name_of(call, group, phases[body.phase], body)}, {-1 if body.core_loop is None else body.core_loop}}}"
+        for body in group.bodies
+    ]
+    split = ", ".join(f"{group.loops[i].name} {group.loops[i].extent}/{group.loops[i].tile}" for i in group.order)
+    how = f"{group.tiles} tiles ({split})" if group.order else "1 tile"
+    names = ", ".join(body.phase for body in group.bodies)
+    title = f"{call.invocation.operator.op_type} {names}: node '{c_comment(group.node)}'"
+    return GroupText(
+        f"{title}, {how}{', double-buffered' if group.double_buffer else ''}",
+        tables.array("net_phase_t", "phases", rows),
+        tables.blocks(group, homes),
+        tables.loops(group),
+        ", ".join(map(str, group.order)) or "0",
+        group,
+    )
+
+
+def _bytes(plan: Plan, target: Target, level: str) -> int:
+    """Size of the block that the program allocates in a level."""
+    use = plan.memory[level]
+    reserved = use.reserved - target.runtime_bytes if level == "L1" else use.reserved
+    return max(use.used - reserved, target.levels[level].alignment)
+
+
+def _write_binaries(task: TrainingTask, program: Program, rows: list[TensorRow], directory: Path) -> None:
+    def raw(entry: TensorEntry, array: np.ndarray) -> bytes:
+        return np.ascontiguousarray(array.reshape(entry.shape), entry.dtype.newbyteorder("<")).tobytes()
+
+    values = {**program.constants, **task.initial}
+    kept = [row for row in rows if row.entry.role in (Role.PARAMETER, Role.STATE, Role.CONSTANT)]
+    (directory / "weights.bin").write_bytes(b"".join(raw(row.entry, values[row.value]) for row in kept))
+    data = [row for row in rows if row.entry.role == Role.DATA]
+    (directory / "data.bin").write_bytes(b"".join(raw(row.entry, b[row.value]) for b in task.batches for row in data))

@@ -1,0 +1,177 @@
+"""Static proof of a plan before anything is emitted: regions, blocks, addresses and capacities agree with each other.
+
+The planner and a plan file are checked alike: nothing here trusts who made the plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import combinations, product
+
+from deeploy_ext.errors import BadInputError
+from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.planning.nest import Nest, Tiling, make_nest, row_of
+from deeploy_ext.planning.plan import BlockPlan, Group, Placement, Plan
+from deeploy_ext.planning.target import Target, load_target
+
+Span = tuple[int, int, str]
+"""Begin, end (exclusive) and a name for messages."""
+
+
+class PlanError(BadInputError):
+    """The plan contradicts the program or itself; a planner bug, or a plan file that does not belong to the network."""
+
+
+def check_plan(program: Program, plan: Plan) -> None:
+    """Prove that a plan is consistent.
+
+    Raises:
+        PlanError: names the group or storage, and what does not hold.
+    """
+    target = load_target(plan.target)
+    homes = {value: placement for placement in plan.placements for value in placement.values}
+    _check_schedule(program, plan)
+    _check_placements(program, plan, homes, target)
+    calls = {(call.entry, call.name): (i, call) for i, call in enumerate(program.calls)}
+    for group in plan.groups:
+        position, call = calls[group.entry, group.node]
+        _check_group(call, position, group, plan, homes, target)
+
+
+def _fail(where: str, what: str) -> PlanError:
+    return PlanError(f"plan: {where}: {what}; plan again with --dump, or report this if no --plan was given.")
+
+
+def _check_schedule(program: Program, plan: Plan) -> None:
+    """Every phase of every node runs once, in order."""
+    wanted = [
+        (call.entry, call.name, phase.name)
+        for call in program.calls
+        for phase in call.invocation.operator.phases(call.invocation)
+    ]
+    planned = [(g.entry, g.node, body.phase) for g in plan.groups for body in g.bodies]
+    if wanted != planned:
+        missing = [w for w in wanted if w not in planned] or [p for p in planned if p not in wanted] or [("", "", "order")]
+        raise _fail(f"node '{missing[0][1]}'", f"phase '{missing[0][2]}' is not planned exactly once, in the network's order")
+
+
+def _check_placements(program: Program, plan: Plan, homes: dict[str, Placement], target: Target) -> None:
+    touched: dict[str, list[int]] = {}
+    for position, call in enumerate(program.calls):
+        for value in (*call.reads, *call.writes):
+            if value not in homes:
+                raise _fail(f"value '{value}'", "has no place")
+            touched.setdefault(homes[value].storage, []).append(position)
+    for placement in plan.placements:
+        where = f"storage '{placement.storage}'"
+        level = target.levels.get(placement.level)
+        if level is None or placement.address % level.alignment or placement.address < 0:
+            raise _fail(where, f"address {placement.address} in {placement.level} is not aligned")
+        sizes = [program.values[v].bytes for v in placement.values if v in program.values]
+        if len(sizes) != len(placement.values) or max(sizes, default=0) > placement.bytes:
+            raise _fail(where, f"{placement.bytes} bytes do not hold its values")
+        room = plan.memory[placement.level].capacity - level.reserved
+        if placement.address + placement.bytes > room:
+            raise _fail(where, f"ends at {placement.address + placement.bytes}, {placement.level} has {room} bytes")
+        used = touched.get(placement.storage, [])
+        if used and not (placement.first <= min(used) and max(used) <= placement.last):
+            raise _fail(where, f"used at positions {min(used)}-{max(used)}, placed for {placement.first}-{placement.last}")
+    for persistent in program.persistent:
+        placement = homes.get(persistent)
+        if placement and (placement.first, placement.last) != (0, len(program.calls) - 1):
+            raise _fail(f"storage '{placement.storage}'", "must keep its place during the whole program")
+    for a, b in combinations(plan.placements, 2):
+        together = a.level == b.level and a.first <= b.last and b.first <= a.last
+        if together and a.address < b.address + b.bytes and b.address < a.address + a.bytes:
+            raise _fail(f"storages '{a.storage}' and '{b.storage}'", f"overlap in {a.level} while both are live")
+
+
+def _check_group(call: Call, position: int, group: Group, plan: Plan, homes: dict[str, Placement], target: Target) -> None:
+    where = f"node '{group.node}'"
+    phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
+    nest = make_nest(call, tuple(phases[body.phase] for body in group.bodies))
+    _check_loops(where, nest, group)
+    tiling = Tiling(nest, tuple(loop.tile for loop in group.loops))
+    if not tiling.exact():
+        raise _fail(where, "a tile writes elements that it does not compute")
+    if [b.operand for b in group.blocks] != [o.name for o in nest.operands]:
+        raise _fail(where, "its blocks are not its operands")
+    for block, operand in zip(group.blocks, nest.operands, strict=True):
+        if block.axes != tiling.axes(operand) or block.value != operand.value or block.item != operand.item:
+            raise _fail(where, f"regions of '{block.operand}' do not follow from the tile sizes")
+        if (block.loaded, block.stored) != (operand.loaded, operand.stored):
+            raise _fail(where, f"'{block.operand}' is not moved as the operator needs it")
+        if block.stored:
+            _check_written_once(where, block, group)
+        _check_block(where, block, group, homes[block.value], target)
+    arguments = [(p.address, p.address + p.bytes, p.storage) for p in plan.placements if p.level == "L1"]
+    slots = [(s, s + b.bytes, b.operand) for b in group.blocks for s in b.slots]
+    runtime = [(0, target.runtime_bytes, "the runtime")]
+    stacks = target.reserved_l1(int(plan.options["cores"])) - target.runtime_bytes
+    _check_spans(where, "L1", [*runtime, *arguments, *slots], plan.memory["L1"].capacity - stacks)
+    live = [
+        (p.address, p.address + p.bytes, p.storage)
+        for p in plan.placements
+        if p.level == "L2" and p.first <= position <= p.last
+    ]
+    stages = [(s, s + b.stage_bytes, b.operand) for b in group.blocks for s in b.stage_slots]
+    _check_spans(where, "L2", [*stages], plan.memory["L2"].capacity - target.levels["L2"].reserved, live)
+
+
+def _check_loops(where: str, nest: Nest, group: Group) -> None:
+    names = [(loop.name, loop.extent, loop.kind == "reduction") for loop in nest.loops]
+    if names != [(loop.name, loop.extent, loop.reduction) for loop in group.loops]:
+        raise _fail(where, "its loops are not those of the operator")
+    split = {i for i, loop in enumerate(group.loops) if loop.count > 1}
+    if any(loop.tile < 1 for loop in group.loops) or split != set(group.order) or len(split) != len(group.order):
+        raise _fail(where, "its loop order does not name each split loop once")
+    if any(not nest.splittable[i] for i in split):
+        raise _fail(where, "it splits a loop that must stay whole")
+    kinds = [group.loops[i].reduction for i in group.order]
+    if kinds != sorted(kinds):
+        raise _fail(where, "a reduction loop is outside a parallel one: its sums would be cut")
+
+
+def _check_written_once(where: str, block: BlockPlan, group: Group) -> None:
+    """Every element of a written operand lies in exactly one of its boxes."""
+    moved = block.loops
+    boxes: list[list[tuple[int, int]]] = []
+    for tile in product(*(range(group.loops[i].count) for i in moved)):
+        at = dict(zip(moved, tile, strict=True))
+        boxes.append([axis.regions[row_of(axis, group.loops, at)] for axis in block.axes])
+    covered = sum(math.prod(size for _, size in box) for box in boxes)
+    inside = all(0 <= s and s + n <= axis.extent for box in boxes for (s, n), axis in zip(box, block.axes, strict=True))
+    distinct = len({tuple(start for start, _ in box) for box in boxes}) == len(boxes)
+    if covered != math.prod(axis.extent for axis in block.axes) or not inside or not distinct:
+        raise _fail(where, f"its tiles do not write every element of '{block.operand}' exactly once")
+
+
+def _check_block(where: str, block: BlockPlan, group: Group, home: Placement, target: Target) -> None:
+    wanted = 0 if home.level == "L1" else 2 if group.double_buffer and block.loops else 1
+    if len(block.slots) != wanted:
+        raise _fail(where, f"'{block.operand}' has {len(block.slots)} slots, {wanted} are needed")
+    if home.level == "L1":
+        return
+    if block.box_bytes > block.bytes or block.bytes > target.costs["dma.max_bytes"]:
+        raise _fail(where, f"a tile of '{block.operand}' has {block.box_bytes} bytes, its block {block.bytes}")
+    if (home.level == "L3") != (block.stage in ("tile", "whole")):
+        raise _fail(where, f"'{block.operand}' lives in {home.level} but is staged '{block.stage}'")
+    whole = math.prod(axis.extent for axis in block.axes) * block.item
+    needed = {"none": 0, "tile": block.box_bytes, "whole": whole}[block.stage]
+    slots = {"none": 0, "tile": wanted, "whole": 1}[block.stage]
+    if block.stage_bytes < needed or len(block.stage_slots) != slots:
+        raise _fail(where, f"the stage of '{block.operand}' is too small")
+    for address in (*block.slots, *block.stage_slots):
+        if address % target.levels["L1"].alignment:
+            raise _fail(where, f"a slot of '{block.operand}' at {address} is not aligned")
+
+
+def _check_spans(where: str, level: str, spans: Sequence[Span], room: int, others: Iterable[Span] = ()) -> None:
+    for begin, end, name in spans:
+        if begin < 0 or end > room:
+            raise _fail(where, f"'{name}' ends at {end} of {room} bytes of {level}")
+    pairs = [*combinations(spans, 2), *product(spans, others)]
+    for (begin_a, end_a, a), (begin_b, end_b, b) in pairs:
+        if begin_a < end_b and begin_b < end_a:
+            raise _fail(where, f"'{a}' and '{b}' overlap in {level}")

@@ -1,0 +1,220 @@
+"""Tile nests: from an operator's phases and a choice of tile sizes to regions, L1 blocks and transfer volumes.
+
+This is the one place where tile, block and DMA sizes come from; costs, the Plan and the static check all use it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from deeploy_ext.graph.program import Call
+from deeploy_ext.operators.relations import Affine, Range
+from deeploy_ext.operators.spec import Access, Loop, Phase
+from deeploy_ext.planning.plan import AxisPlan, LoopPlan
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand of a nest: every access to it, under one view, and whether its tiles are loaded and stored."""
+
+    name: str
+    value: str
+    item: int
+    view: tuple[int, ...]
+    accesses: tuple[Access, ...]
+    loaded: bool
+    stored: bool
+
+
+@dataclass(frozen=True)
+class Nest:
+    """One or more phases of a node that share a tile nest.
+
+    Attributes:
+        loops: union of the phases' loops, in order of appearance.
+        splittable: for each loop, whether tiles may split it: never a *whole* loop; with several phases only a loop that
+            is parallel in all of them; a parallel loop only if it appears in every written index.
+        operands: in the operator's order.
+    """
+
+    call: Call
+    phases: tuple[Phase, ...]
+    loops: tuple[Loop, ...]
+    splittable: tuple[bool, ...]
+    operands: tuple[Operand, ...]
+
+    @property
+    def iterations(self) -> int:
+        """Innermost iterations of all phases together."""
+        return sum(iterations(phase) for phase in self.phases)
+
+
+def iterations(phase: Phase) -> int:
+    """Innermost iterations of a phase over its whole domain."""
+    return math.prod(loop.extent for loop in phase.loops)
+
+
+def nests_of(call: Call) -> tuple[tuple[Nest, ...], ...]:
+    """The ways to run a node: all phases in one nest, or (several phases) one nest after the other."""
+    phases = call.invocation.operator.phases(call.invocation)
+    joint = (make_nest(call, phases),)
+    return (joint,) if len(phases) == 1 else (joint, tuple(make_nest(call, (phase,)) for phase in phases))
+
+
+def make_nest(call: Call, phases: tuple[Phase, ...]) -> Nest:
+    """The nest of some phases of a node."""
+    loops = tuple({loop.name: loop for phase in phases for loop in phase.loops}.values())
+    return Nest(call, phases, loops, tuple(_splittable(loop.name, phases) for loop in loops), _operands(call, phases))
+
+
+def _splittable(name: str, phases: Sequence[Phase]) -> bool:
+    for phase in phases:
+        kinds = [loop.kind for loop in phase.loops if loop.name == name]
+        indexed = all(name in loops_of(access) for access in phase.writes)
+        if kinds == ["parallel"] and indexed:
+            continue
+        if kinds == ["reduction"] and len(phases) == 1:
+            continue
+        return False
+    return True
+
+
+def loops_of(access: Access) -> set[str]:
+    """Names of the loops an access depends on."""
+    return {name for index in access.index if index is not None for name in index.loops}
+
+
+def _operands(call: Call, phases: Sequence[Phase]) -> tuple[Operand, ...]:
+    accesses: dict[str, list[Access]] = {}
+    written: set[str] = set()
+    loaded: set[str] = set()
+    for phase in phases:
+        for access in phase.reads:
+            accesses.setdefault(access.operand, []).append(access)
+            if access.operand not in written:
+                loaded.add(access.operand)
+        for access in phase.writes:
+            accesses.setdefault(access.operand, []).append(access)
+            written.add(access.operand)
+    operator = call.invocation.operator
+    found: list[Operand] = []
+    for name in (*operator.inputs, *operator.outputs):
+        if name in accesses:
+            kind = call.invocation[name]
+            view = accesses[name][0].view or kind.shape or (1,)
+            found.append(
+                Operand(
+                    name, call.operands[name], kind.dtype.itemsize, view, tuple(accesses[name]), name in loaded, name in written
+                )
+            )
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """A nest with tile sizes: ``tiles[i]`` iterations of loop i per tile."""
+
+    nest: Nest
+    tiles: tuple[int, ...]
+
+    @property
+    def split(self) -> tuple[int, ...]:
+        """Indices of the loops that take more than one tile."""
+        return tuple(i for i, loop in enumerate(self.nest.loops) if self.tiles[i] < loop.extent)
+
+    def loop_plans(self) -> tuple[LoopPlan, ...]:
+        return tuple(
+            LoopPlan(loop.name, loop.extent, tile, loop.kind == "reduction")
+            for loop, tile in zip(self.nest.loops, self.tiles, strict=True)
+        )
+
+    def axes(self, operand: Operand) -> tuple[AxisPlan, ...]:
+        """Regions of every axis of an operand, for every combination of tiles that changes them."""
+        loops = self.loop_plans()
+        return tuple(self._axis(operand, place, extent, loops) for place, extent in enumerate(operand.view))
+
+    def _axis(self, operand: Operand, place: int, extent: int, loops: tuple[LoopPlan, ...]) -> AxisPlan:
+        indices = [access.index[place] for access in operand.accesses]
+        names = {name for index in indices if index is not None for name in index.loops}
+        depends = tuple(i for i in self.split if loops[i].name in names)
+        full = {loop.name: (0, loop.extent) for loop in loops}
+        regions: list[tuple[int, int]] = []
+        for tile in product(*(range(loops[i].count) for i in depends)):
+            ranges = full | {loops[i].name: loops[i].range(t) for i, t in zip(depends, tile, strict=True)}
+            regions.append(_union([_interval(index, ranges, extent) for index in indices]))
+        return AxisPlan(extent, depends, tuple(regions))
+
+    def exact(self) -> bool:
+        """Whether every written region holds exactly the elements its tile computes."""
+        loops = self.loop_plans()
+        full = {loop.name: (0, loop.extent) for loop in loops}
+        for phase in self.nest.phases:
+            for access in phase.writes:
+                view = next(o.view for o in self.nest.operands if o.name == access.operand)
+                for index, extent in zip(access.index, view, strict=True):
+                    if index is None or len(index.terms) < 2:
+                        continue
+                    ranges = full | {loops[i].name: loops[i].range(0) for i in self.split}
+                    if not index.size_if_exact(ranges, extent):
+                        return False
+        return True
+
+
+def _interval(index: Affine | None, ranges: Mapping[str, Range], extent: int) -> Range:
+    return (0, extent) if index is None else index.interval(ranges, extent)
+
+
+def _union(ranges: Sequence[Range]) -> tuple[int, int]:
+    """(start, size) of the smallest region that holds all non-empty ranges."""
+    filled = [r for r in ranges if r[0] < r[1]] or ranges[:1]
+    begin, end = min(r[0] for r in filled), max(r[1] for r in filled)
+    return begin, end - begin
+
+
+@dataclass(frozen=True)
+class Volume:
+    """What moving an operand's tiles costs: boxes moved, bytes, contiguous runs (2-D commands) in its home."""
+
+    boxes: int
+    bytes: int
+    commands: int
+
+
+def volume(axes: Sequence[AxisPlan], item: int, loops: Sequence[LoopPlan], order: Sequence[int]) -> Volume:
+    """Transfers of one operand over the whole nest: a box is moved each time it differs from the tile before."""
+    depends = {i for axis in axes for i in axis.loops}
+    inner = max((place for place, i in enumerate(order) if i in depends), default=-1)
+    repeats = math.prod(loops[i].count for i in order[: inner + 1] if i not in depends)
+    moved = sorted(depends)
+    boxes = elements = commands = 0
+    if all(len(axis.loops) <= 1 for axis in axes) and len(moved) == sum(len(axis.loops) for axis in axes):
+        boxes = math.prod(loops[i].count for i in moved)
+        elements = math.prod(sum(size for _, size in axis.regions) for axis in axes)
+        commands = boxes * commands_per_box([axis.largest for axis in axes], [axis.extent for axis in axes])
+    else:
+        for tile in product(*(range(loops[i].count) for i in moved)):
+            at = dict(zip(moved, tile, strict=True))
+            sizes = [axis.regions[row_of(axis, loops, at)][1] for axis in axes]
+            boxes += 1
+            elements += math.prod(sizes)
+            commands += commands_per_box(sizes, [axis.extent for axis in axes]) if math.prod(sizes) else 0
+    return Volume(boxes * repeats, elements * item * repeats, commands * repeats)
+
+
+def row_of(axis: AxisPlan, loops: Sequence[LoopPlan], at: Mapping[int, int]) -> int:
+    """Row of an axis' region table for the tile indices ``at``."""
+    row = 0
+    for i in axis.loops:
+        row = row * loops[i].count + at[i]
+    return row
+
+
+def commands_per_box(sizes: Sequence[int], extents: Sequence[int]) -> int:
+    """2-D transfers that move a box of ``sizes`` out of a tensor of ``extents``; the runtime's ``net_move_box`` does the same."""
+    axis = len(sizes) - 1
+    while axis > 0 and sizes[axis] == extents[axis]:
+        axis -= 1
+    return math.prod(sizes[: max(axis - 1, 0)])

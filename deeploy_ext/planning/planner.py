@@ -1,0 +1,257 @@
+"""The greedy planner: levels first (promotion), then tiles of every node, then addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deeploy_ext.errors import BadInputError, InfeasibleError
+from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.operators.spec import Phase
+from deeploy_ext.planning.cost import Machine, core_loop
+from deeploy_ext.planning.nest import Nest, Operand, make_nest, nests_of
+from deeploy_ext.planning.placement import place, promote, requests_of
+from deeploy_ext.planning.plan import AxisPlan, BlockPlan, BodyPlan, Group, LevelUse, Placement, Plan, Traffic
+from deeploy_ext.planning.search import Choice, NestSearch, Room
+from deeploy_ext.planning.storage import lower_bound, storages_of
+from deeploy_ext.planning.target import Target
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """The flags that shape a plan; sizes in bytes, None for the target's own."""
+
+    promote: bool = False
+    double_buffer: bool = False
+    l1: int | None = None
+    l2: int | None = None
+    default_level: str = "L3"
+    cores: int | None = None
+    dispatch: str = "runtime"
+
+
+class _Planner:
+    """State of one planning run."""
+
+    def __init__(self, program: Program, target: Target, options: PlanOptions) -> None:
+        self.program, self.target, self.options = program, target, options
+        self.cores = options.cores or target.cores
+        self.machine = Machine(target, self.cores)
+        self.owner, self.storages = storages_of(program)
+        self.bytes = {s.name: s.bytes for s in self.storages}
+        self.capacity = {name: level.capacity for name, level in target.levels.items()}
+        self.capacity["L1"] = options.l1 or self.capacity["L1"]
+        self.capacity["L2"] = options.l2 or self.capacity["L2"]
+        self.reserved = {name: level.reserved for name, level in target.levels.items()}
+        self.reserved["L1"] = target.reserved_l1(self.cores)
+        self.blocks_base = target.runtime_bytes + sum(self._aligned_l1(self._size(a)) for a in program.arguments)
+        self.l1_arena = self.capacity["L1"] - self.reserved["L1"] + target.runtime_bytes - self.blocks_base
+        self.room = {name: self.capacity[name] - self.reserved[name] for name in self.capacity}
+        self.memo: dict[Any, tuple[Choice, ...] | None] = {}
+
+    def _size(self, value: str) -> int:
+        return self.program.values[value].bytes
+
+    def _aligned_l1(self, size: int) -> int:
+        return self.target.levels["L1"].align(size)
+
+    def plan(self) -> Plan:
+        if self.room["L2"] <= 0:
+            self._too_small("L2", self.reserved["L2"] + 1)
+        levels = self._levels()
+        placements = place(self.storages, levels, self.target, self.room)
+        ends = [p.address + self.target.levels["L2"].align(p.bytes) for p in placements if p.level == "L2"]
+        stage_base = max(ends, default=0)
+        stage_room = self.room["L2"] - stage_base
+        groups: list[Group] = []
+        traffic = dict.fromkeys(self.program.entries, Traffic(0, 0))
+        for call in self.program.calls:
+            for choice in self._choose(call, levels, stage_room):
+                groups.append(self._group(call, choice, levels, stage_base))
+                moved, so_far = choice.transfers, traffic[call.entry]
+                traffic[call.entry] = Traffic(so_far.l3_l2 + moved.ram_bytes, so_far.l2_l1 + moved.dma_bytes)
+        memory = self._memory(placements, groups, levels)
+        return Plan(self.target.name, self._options(), tuple(groups), self._arguments() + placements, memory, traffic)
+
+    def _options(self) -> dict[str, Any]:
+        o = self.options
+        return {
+            "promote": o.promote, "double_buffer": o.double_buffer, "l1": self.capacity["L1"], "l2": self.capacity["L2"],
+            "default_level": o.default_level, "cores": self.cores, "dispatch": o.dispatch,
+        }  # fmt: skip
+
+    def _levels(self) -> dict[str, str]:
+        if not self.options.promote:
+            return dict.fromkeys((s.name for s in self.storages), self.options.default_level)
+        kept = promote(self.storages, self.room["L2"], self._smallest_stage(), self.target)
+        return {s.name: "L2" if s.name in kept else "L3" for s in self.storages}
+
+    def _smallest_stage(self) -> int:
+        """L2 bytes that staging needs when everything is in L3, with the smallest tiles."""
+        needed = 0
+        for call in self.program.calls:
+            options = [self._smallest(nests, dict.fromkeys(self.bytes, "L3")) for nests in nests_of(call)]
+            needed = max(needed, min(stage for _, stage in options))
+        return max(needed, min(32768, self.room["L2"] // 8))
+
+    def _smallest(self, nests: Sequence[Nest], levels: dict[str, str]) -> tuple[int, int]:
+        """L1 and L2 staging bytes of the smallest tiles of some nests that run one after the other."""
+        choices = [self._search(nest, levels).smallest() for nest in nests]
+        return max(c.l1_bytes for c in choices if c), max(c.stage_bytes for c in choices if c)
+
+    def _search(self, nest: Nest, levels: dict[str, str]) -> NestSearch:
+        owners = {o.name: self.owner[o.value] for o in nest.operands}
+        homes = {name: levels.get(owner, "L1") for name, owner in owners.items()}
+        return NestSearch(nest, homes, {o.name: self._size(o.value) for o in nest.operands}, self.machine)
+
+    def _choose(self, call: Call, levels: dict[str, str], stage_room: int) -> tuple[Choice, ...]:
+        room = Room(self.l1_arena, stage_room, self.options.double_buffer)
+        key = self._memo_key(call, levels)
+        if key not in self.memo:
+            found: list[tuple[Choice, ...]] = []
+            for nests in nests_of(call):
+                choices = [self._search(nest, levels).best(room) for nest in nests]
+                if all(choices):
+                    found.append(tuple(c for c in choices if c))
+            self.memo[key] = min(found, key=lambda cs: sum(c.cycles.total for c in cs)) if found else None
+        best = self.memo[key]
+        if best is None:
+            self._infeasible(call, levels, stage_room)
+            raise AssertionError("unreachable")
+        return best
+
+    def _memo_key(self, call: Call, levels: dict[str, str]) -> Any:
+        """Nodes of the same operator, attributes, shapes and levels get the same tiles."""
+        invocation = call.invocation
+        homes = tuple(levels.get(self.owner[v], "L1") for v in (*call.reads, *call.writes))
+        attributes = repr(sorted(invocation.attributes.items()))
+        constants = repr(sorted((k, v.tolist()) for k, v in invocation.constants.items()))
+        types = repr((invocation.inputs, invocation.outputs))
+        return invocation.operator.key, attributes, constants, types, homes
+
+    def _infeasible(self, call: Call, levels: dict[str, str], stage_room: int) -> None:
+        """Explain which memory is too small for this node, and the smallest value that works for all nodes."""
+        l1, stage = min(self._smallest(nests, levels) for nests in nests_of(call))
+        every = [min(self._smallest(nests, levels) for nests in nests_of(c)) for c in self.program.calls]
+        name = f"{call.name} ({call.invocation.operator.op_type})"
+        fixed = self.capacity["L1"] - self.l1_arena
+        if l1 > self.l1_arena:
+            smallest = max(need for need, _ in every) + fixed
+            raise InfeasibleError(
+                f"{name} needs {l1} bytes of L1 for its smallest tile, {max(self.l1_arena, 0)} are available "
+                f"({fixed} of {self.capacity['L1']} are stacks and runtime); use --l1 {smallest} or more.",
+                node=call.name,
+                level="L1",
+                needed=l1,
+                available=max(self.l1_arena, 0),
+            )
+        smallest = max(need for _, need in every) - stage_room + self.capacity["L2"]
+        raise InfeasibleError(
+            f"{name} needs {stage} bytes of L2 to stage its smallest tile, {stage_room} are available; "
+            f"use --l2 {smallest} or more.",
+            node=call.name,
+            level="L2",
+            needed=stage,
+            available=stage_room,
+        )
+
+    def _too_small(self, level: str, smallest: int) -> None:
+        raise InfeasibleError(
+            f"{level} of {self.capacity[level]} bytes does not even hold what is reserved there "
+            f"({self.reserved[level]} bytes); use --{level.lower()} {smallest} or more.",
+            node="",
+            level=level,
+            needed=smallest,
+            available=self.capacity[level],
+        )
+
+    def _group(self, call: Call, choice: Choice, levels: dict[str, str], stage_base: int) -> Group:
+        nest = choice.tiling.nest
+        search = self._search(nest, levels)
+        l1, stage = self.blocks_base, stage_base
+        blocks: list[BlockPlan] = []
+        own = {o.name: o for o in _operands_of(call, nest)}
+        for operand in nest.operands:
+            axes, how = choice.axes[operand.name], choice.stages[operand.name]
+            sizes = search.block(operand, axes, how, choice.double_buffer)
+            slots = tuple(l1 + i * sizes.bytes for i in range(sizes.slots))
+            staged = tuple(stage + i * sizes.stage_bytes for i in range(sizes.stage_slots))
+            l1 += sizes.bytes * sizes.slots
+            stage += sizes.stage_bytes * sizes.stage_slots
+            blocks.append(
+                BlockPlan(
+                    operand.name, own[operand.name].value, operand.loaded, operand.stored, operand.item, tuple(axes),
+                    sizes.bytes, slots, how, sizes.stage_bytes, staged,
+                )
+            )  # fmt: skip
+        bodies = tuple(self._body(call, phase, choice) for phase in nest.phases)
+        return Group(
+            call.entry, call.name, bodies, choice.tiling.loop_plans(), choice.order, tuple(blocks), choice.double_buffer,
+            choice.cycles,
+        )  # fmt: skip
+
+    def _body(self, call: Call, phase: Phase, choice: Choice) -> BodyPlan:
+        loop, _ = core_loop(phase, choice.tiling.nest, choice.tiling.tiles, self.cores)
+        variants = call.invocation.operator.variants
+        if not variants:
+            return BodyPlan(phase.name, loop)
+        if self.options.dispatch == "runtime":
+            return BodyPlan(phase.name, loop, "runtime")
+        for variant in variants:
+            whole = [_whole(choice.axes[operand][axis]) for operand, axis in variant.whole]
+            if all(w == "always" for w in whole):
+                return BodyPlan(phase.name, loop, variant.name)
+            if not any(w == "never" for w in whole):
+                break
+        return BodyPlan(phase.name, loop, "runtime")
+
+    def _arguments(self) -> tuple[Placement, ...]:
+        """Run-time arguments live in L1, right behind the runtime's state."""
+        found: list[Placement] = []
+        address, last = self.target.runtime_bytes, len(self.program.calls) - 1
+        for name in self.program.arguments:
+            found.append(Placement(name, "L1", address, self._size(name), 0, last, True, (name,)))
+            address += self._aligned_l1(self._size(name))
+        return tuple(found)
+
+    def _memory(self, placements: Sequence[Placement], groups: Sequence[Group], levels: dict[str, str]) -> dict[str, LevelUse]:
+        found: dict[str, LevelUse] = {}
+        stacks = self.reserved["L1"] - self.target.runtime_bytes
+        l1 = max((slot + b.bytes for g in groups for b in g.blocks for slot in b.slots), default=self.blocks_base)
+        found["L1"] = LevelUse(self.capacity["L1"], self.reserved["L1"], l1 + stacks, l1 + stacks)
+        for level in ("L2", "L3"):
+            align = self.target.levels[level].align
+            ends = [p.address + align(p.bytes) for p in placements if p.level == level]
+            if level == "L2":
+                ends += [slot + b.stage_bytes for g in groups for b in g.blocks for slot in b.stage_slots]
+            wanted = requests_of([s for s in self.storages if levels[s.name] == level], self.target.levels[level].alignment)
+            bound = lower_bound({r.name: (r.bytes, r.first, r.last) for r in wanted})
+            used = max(ends, default=0)
+            found[level] = LevelUse(
+                self.capacity[level], self.reserved[level], used + self.reserved[level], bound + self.reserved[level]
+            )
+        return found
+
+
+def _operands_of(call: Call, nest: Nest) -> tuple[Operand, ...]:
+    """Operands of the same phases, but of this call: choices are shared between nodes of the same shape."""
+    return make_nest(call, nest.phases).operands
+
+
+def _whole(axis: AxisPlan) -> str:
+    """Whether an axis is whole in the tiles: always, never or sometimes."""
+    whole = [size == axis.extent for _, size in axis.regions]
+    return "always" if all(whole) else "sometimes" if any(whole) else "never"
+
+
+def make_plan(program: Program, target: Target, options: PlanOptions) -> Plan:
+    """Plan a program for a target.
+
+    Raises:
+        InfeasibleError: some memory is too small; the message names node, level, bytes and the smallest change that helps.
+        BadInputError: an option does not suit the target.
+    """
+    if options.cores is not None and not 1 <= options.cores <= target.cores:
+        raise BadInputError(f"--cores {options.cores}: {target.name} has 1 to {target.cores} cores.")
+    return _Planner(program, target, options).plan()

@@ -1,0 +1,225 @@
+"""Greedy choice of tiles: start with the whole tensor in one tile, shrink what costs least until it fits, then improve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+from deeploy_ext.operators.spec import Loop
+from deeploy_ext.planning.cost import Machine, Transfers, compute_cycles, operand_transfers, predict
+from deeploy_ext.planning.nest import Nest, Operand, Tiling, volume
+from deeploy_ext.planning.plan import AxisPlan, Cycles, LoopPlan
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a nest may use: bytes of L1 arena, bytes of L2 for staging, whether double buffering is allowed."""
+
+    l1: int
+    stage: int
+    double_buffer: bool
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A tiling with everything decided about it."""
+
+    tiling: Tiling
+    order: tuple[int, ...]
+    axes: Mapping[str, tuple[AxisPlan, ...]]
+    double_buffer: bool
+    stages: Mapping[str, str]
+    l1_bytes: int
+    stage_bytes: int
+    transfers: Transfers
+    cycles: Cycles
+
+
+@dataclass(frozen=True)
+class Block:
+    """Sizes of one operand's buffers: bytes of an L1 slot, number of slots, bytes of a stage slot, number of those."""
+
+    bytes: int
+    slots: int
+    stage_bytes: int
+    stage_slots: int
+
+
+def ladder(loop: Loop) -> list[int]:
+    """Tile sizes worth trying for a loop, from whole to 1."""
+    sizes: dict[int, None] = {}
+    parts = 1
+    while parts < 2 * loop.extent:
+        size = max(1, -(-loop.extent // parts))
+        if size > 64:
+            size = min(-(-size // 8) * 8, loop.extent)
+        sizes[size] = None
+        parts += max(1, parts // 4)
+    return sorted({*sizes, 1}, reverse=True)
+
+
+class NestSearch:
+    """Search over the tilings of one nest; ``homes`` gives the level of every operand, ``whole`` the bytes of its tensor."""
+
+    def __init__(self, nest: Nest, homes: Mapping[str, str], whole: Mapping[str, int], machine: Machine) -> None:
+        self.nest, self.homes, self.whole, self.machine = nest, homes, whole, machine
+        self.ladders = [ladder(loop) if free else [loop.extent] for loop, free in zip(nest.loops, nest.splittable, strict=True)]
+        self._axes: dict[tuple[str, tuple[int, ...]], tuple[AxisPlan, ...]] = {}
+        self._found: dict[tuple[tuple[int, ...], bool], Choice | None] = {}
+
+    def smallest(self) -> Choice | None:
+        """The choice with the fewest bytes: one iteration of every loop that may be split."""
+        return self._choice(tuple(sizes[-1] for sizes in self.ladders), Room(0, 0, False), stages=self._tile_stages())
+
+    def best(self, room: Room) -> Choice | None:
+        """The cheapest choice found that fits; None when not even the smallest tile does."""
+        found = self._descend(room)
+        return self._improve(found, room) if found else None
+
+    def _descend(self, room: Room) -> Choice | None:
+        rungs = [0] * len(self.ladders)
+        while True:
+            here = self._fitting(rungs, room)
+            if here is not None:
+                return here
+            step = self._cheapest_step(rungs)
+            if step is None:
+                return None
+            rungs[step] += 1
+
+    def _cheapest_step(self, rungs: list[int]) -> int | None:
+        now = self._bytes(rungs)
+        scored: list[tuple[float, int]] = []
+        for i, sizes in enumerate(self.ladders):
+            if rungs[i] + 1 < len(sizes):
+                rungs[i] += 1
+                saved = now - self._bytes(rungs)
+                penalty = self._work(rungs)
+                rungs[i] -= 1
+                scored.append((penalty / max(saved, 0.5), i))
+        return min(scored)[1] if scored else None
+
+    def _improve(self, best: Choice, room: Room) -> Choice:
+        improved = True
+        while improved:
+            improved = False
+            rungs = [sizes.index(tile) for sizes, tile in zip(self.ladders, best.tiling.tiles, strict=True)]
+            for neighbour in self._neighbours(rungs):
+                found = self._fitting(neighbour, room)
+                if found is not None and found.cycles.total < best.cycles.total:
+                    best, improved = found, True
+                    break
+        return best
+
+    def _neighbours(self, rungs: list[int]) -> Iterator[list[int]]:
+        for i, sizes in enumerate(self.ladders):
+            for move in (-1, 1, 3):
+                if 0 <= rungs[i] + move < len(sizes):
+                    yield [*rungs[:i], rungs[i] + move, *rungs[i + 1 :]]
+        for i in range(len(rungs)):
+            for j in range(len(rungs)):
+                if i != j and rungs[i] > 0 and rungs[j] + 1 < len(self.ladders[j]):
+                    swapped = list(rungs)
+                    swapped[i] -= 1
+                    swapped[j] += 1
+                    yield swapped
+
+    def _fitting(self, rungs: Sequence[int], room: Room) -> Choice | None:
+        tiles = tuple(sizes[rung] for sizes, rung in zip(self.ladders, rungs, strict=True))
+        found: list[Choice] = []
+        for double in (False, True) if room.double_buffer else (False,):
+            if (tiles, double) not in self._found:
+                self._found[tiles, double] = self._cheapest_stage(tiles, double, room)
+            choice = self._found[tiles, double]
+            if choice is not None:
+                found.append(choice)
+        return min(found, key=lambda c: c.cycles.total) if found else None
+
+    def _cheapest_stage(self, tiles: tuple[int, ...], double: bool, room: Room) -> Choice | None:
+        options = [self._tile_stages()]
+        if "tile" in options[0].values():
+            options.append({name: "whole" if stage == "tile" else stage for name, stage in options[0].items()})
+        made = [self._choice(tiles, Room(room.l1, room.stage, double), stages) for stages in options]
+        fit = [c for c in made if c is not None and c.l1_bytes <= room.l1 and c.stage_bytes <= room.stage]
+        return min(fit, key=lambda c: c.cycles.total) if fit else None
+
+    def _tile_stages(self) -> dict[str, str]:
+        return {o.name: "tile" if self.homes[o.name] == "L3" else "none" for o in self.nest.operands}
+
+    def _choice(self, tiles: tuple[int, ...], room: Room, stages: Mapping[str, str]) -> Choice | None:
+        tiling = Tiling(self.nest, tiles)
+        if not tiling.exact() or (room.double_buffer and not tiling.split):
+            return None
+        loops = tiling.loop_plans()
+        axes = {o.name: self._axes_of(o, tiling) for o in self.nest.operands}
+        blocks = {o.name: self.block(o, axes[o.name], stages[o.name], room.double_buffer) for o in self.nest.operands}
+        order, transfers = min(
+            ((order, self._transfers(axes, loops, order, stages)) for order in self._orders(tiling)),
+            key=lambda pair: (pair[1].dma_cycles + pair[1].ram_cycles, pair[0]),
+        )
+        count = math.prod(loops[i].count for i in order)
+        staged_whole = "whole" in stages.values()
+        compute = compute_cycles(tiling, self.machine)
+        target = self.machine.target
+        cycles = predict(compute, transfers, count, len(self.nest.phases), room.double_buffer, staged_whole, target)
+        return Choice(
+            tiling,
+            order,
+            axes,
+            room.double_buffer,
+            stages,
+            sum(b.bytes * b.slots for b in blocks.values()),
+            sum(b.stage_bytes * b.stage_slots for b in blocks.values()),
+            transfers,
+            cycles,
+        )
+
+    def block(self, operand: Operand, axes: Sequence[AxisPlan], stage: str, double: bool) -> Block:
+        """Buffer sizes of one operand. Only a box that changes needs a second slot."""
+        if self.homes[operand.name] == "L1":
+            return Block(0, 0, 0, 0)
+        levels = self.machine.target.levels
+        box = max(1, math.prod(axis.largest for axis in axes)) * operand.item
+        slots = 2 if double and any(axis.loops for axis in axes) else 1
+        stage_bytes = {"none": 0, "tile": levels["L2"].align(box), "whole": levels["L2"].align(self.whole[operand.name])}[stage]
+        return Block(levels["L1"].align(box), slots, stage_bytes, {"none": 0, "tile": slots, "whole": 1}[stage])
+
+    def _orders(self, tiling: Tiling) -> Iterator[tuple[int, ...]]:
+        """Loop orders: every order of the parallel loops (if few), reductions innermost."""
+        outer = [i for i in tiling.split if self.nest.loops[i].kind == "parallel"]
+        inner = tuple(i for i in tiling.split if self.nest.loops[i].kind != "parallel")
+        for order in permutations(outer) if len(outer) <= 3 else (tuple(outer), tuple(outer[::-1])):
+            yield (*order, *inner)
+
+    def _transfers(
+        self,
+        axes: Mapping[str, tuple[AxisPlan, ...]],
+        loops: tuple[LoopPlan, ...],
+        order: tuple[int, ...],
+        stages: Mapping[str, str],
+    ) -> Transfers:
+        total = Transfers()
+        for operand in self.nest.operands:
+            name = operand.name
+            moved = volume(axes[name], operand.item, loops, order)
+            total += operand_transfers(operand, self.homes[name], stages[name], moved, self.whole[name], self.machine.target)
+        return total
+
+    def _axes_of(self, operand: Operand, tiling: Tiling) -> tuple[AxisPlan, ...]:
+        key = (operand.name, tiling.tiles)
+        if key not in self._axes:
+            self._axes[key] = tiling.axes(operand)
+        return self._axes[key]
+
+    def _bytes(self, rungs: Sequence[int]) -> int:
+        tiling = Tiling(self.nest, tuple(s[r] for s, r in zip(self.ladders, rungs, strict=True)))
+        blocks = (self.block(o, self._axes_of(o, tiling), "none", False) for o in self.nest.operands)
+        return sum(b.bytes for b in blocks)
+
+    def _work(self, rungs: Sequence[int]) -> float:
+        """Rough cost of a tiling for comparing steps: computation and tiles."""
+        tiling = Tiling(self.nest, tuple(s[r] for s, r in zip(self.ladders, rungs, strict=True)))
+        tiles = math.prod(loop.count for loop in tiling.loop_plans())
+        return compute_cycles(tiling, self.machine) + tiles * self.machine.target.costs["tile"]

@@ -1,0 +1,87 @@
+<%namespace name="conv" file="conv.mako"/>
+<%!
+    from math import gcd
+%>
+## Gather where the whole image of dY and dX is in the tile, else scatter: both accept the same boxes. Without a proof in
+## the plan the tile decides, by comparing its sizes with the untiled ones.
+<%def name="main()">
+${conv.constants(call)}
+% if t.variant() == "runtime":
+    enum { ${t.untiled_sizes("gather")} };
+    if (${t.whole_test("gather")}) {
+${gather()}
+    } else {
+${scatter()}
+    }
+% elif t.variant() == "gather":
+${gather()}
+% else:
+${scatter()}
+% endif
+</%def>
+<%def name="gather()">
+<%
+    a = call.attributes
+    out_channel, in_channel = conv.module.channels(call)
+    dx = t.at("dX", "n", in_channel, "iy", "ix")
+    dy = t.at("dY", "n", out_channel, "((iy + PAD_TOP - ky * DILATION_Y) / STRIDE_Y)", "((ix + PAD_LEFT - kx * DILATION_X) / STRIDE_X)")
+    every = [s // gcd(s, d) for s, d in zip(a["strides"], a["dilations"])]
+%>
+    /* gather: each dX element is summed in a register; only the taps of its stride phase are visited */
+    enum { EVERY_Y = ${every[0]}, EVERY_X = ${every[1]} };
+    net_stats.gather += range->core == 0;
+    for (${t.loop("n")})
+    for (${t.loop("g")})
+    for (${t.loop("iy")}) {
+        const net_taps_t rows = net_gather_taps(iy + PAD_TOP, DILATION_Y, STRIDE_Y, EVERY_Y, ${t.start("dY", 2)},
+                                                ${t.size("dY", 2)}, ${t.begin("ky")}, ${t.end("ky")});
+        for (${t.loop("ix")}) {
+            const net_taps_t columns = net_gather_taps(ix + PAD_LEFT, DILATION_X, STRIDE_X, EVERY_X, ${t.start("dY", 3)},
+                                                       ${t.size("dY", 3)}, ${t.begin("kx")}, ${t.end("kx")});
+            for (${t.loop("ci")}) {
+                ${t.ctype("dX")} sum = range->first ? 0 : ${dx};
+                for (${t.loop("co")})
+                    for (int32_t ky = rows.first; ky < rows.end; ky += EVERY_Y)
+                        for (int32_t kx = columns.first; kx < columns.end; kx += EVERY_X)
+                            sum += ${dy} *
+                                   ${t.at("W", out_channel, "ci", "ky", "kx")};
+                ${dx} = sum;
+            }
+        }
+    }
+</%def>
+<%def name="scatter()">
+<%
+    a = call.attributes
+    out_channel, in_channel = conv.module.channels(call)
+%>
+    /* scatter: each dY value is added to the dX positions of this part that it touches */
+    const int32_t oy_end = ${t.start("dY", 2)} + ${t.size("dY", 2)}, ox_end = ${t.start("dY", 3)} + ${t.size("dY", 3)};
+    const int32_t iy_begin = ${t.begin("iy")}, iy_size = ${t.end("iy")} - iy_begin;
+    const int32_t ix_begin = ${t.begin("ix")}, ix_size = ${t.end("ix")} - ix_begin;
+    net_stats.scatter += range->core == 0;
+    for (${t.loop("n")})
+    for (${t.loop("g")})
+    for (${t.loop("ci")}) {
+        if (range->first)
+            for (${t.loop("iy")})
+                for (${t.loop("ix")})
+                    ${t.at("dX", "n", in_channel, "iy", "ix")} = 0;
+        for (${t.loop("co")})
+        for (int32_t oy = ${t.start("dY", 2)}; oy < oy_end; ++oy) {
+            const int32_t top = oy * STRIDE_Y - PAD_TOP;
+            const int32_t ky_begin = net_inside_begin(top, DILATION_Y, iy_begin, ${t.begin("ky")});
+            const int32_t ky_end = net_inside_end(top, DILATION_Y, iy_begin, iy_size, ${t.end("ky")});
+            for (int32_t ox = ${t.start("dY", 3)}; ox < ox_end; ++ox) {
+                const int32_t left = ox * STRIDE_X - PAD_LEFT;
+                const int32_t kx_begin = net_inside_begin(left, DILATION_X, ix_begin, ${t.begin("kx")});
+                const int32_t kx_end = net_inside_end(left, DILATION_X, ix_begin, ix_size, ${t.end("kx")});
+                const ${t.ctype("dY")} value = ${t.at("dY", "n", out_channel, "oy", "ox")};
+                for (int32_t ky = ky_begin; ky < ky_end; ++ky)
+                    for (int32_t kx = kx_begin; kx < kx_end; ++kx)
+                        ${t.at("dX", "n", in_channel, "(top + ky * DILATION_Y)", "(left + kx * DILATION_X)")} +=
+                            value * ${t.at("W", out_channel, "ci", "ky", "kx")};
+            }
+        }
+    }
+</%def>

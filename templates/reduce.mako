@@ -1,0 +1,20 @@
+## Sum over the reduction loops, started on the first tile of the reduction and scaled on the last.
+<%def name="sum_of(t, data, result, scale=None)">
+<%
+    names = [l.name for l in t.phase.loops]
+    kept = [l.name for l in t.phase.loops if l.kind == "parallel"]
+    summed = [l.name for l in t.phase.loops if l.kind == "reduction"]
+    target = t.at(result, *(kept or ["0"]))
+%>
+% for name in kept:
+    for (${t.loop(name)})
+% endfor
+    {
+        ${t.ctype(result)} sum = range->first ? 0 : ${target};
+% for name in summed:
+        for (${t.loop(name)})
+% endfor
+            sum += ${t.at(data, *names)};
+        ${target} = ${f"range->last ? sum * {scale} : sum" if scale else "sum"};
+    }
+</%def>
