@@ -63,7 +63,10 @@ class SoftmaxCrossEntropyLoss(Operator):
 
 
 class SoftmaxCrossEntropyLossGrad(Operator):
-    """``d_scores[n,c] = dY * (exp(log_prob[n,c]) - (c == label[n]))``, divided by N when the loss is a mean."""
+    """``d_scores[n,c] = dY * (exp(log_prob[n,c]) - (c == label[n]))``, divided by N when the loss is a mean.
+
+    The body gets 1/N or 1 as a loss of 1 per sample, reduced like the loss itself, over N: no text is compared.
+    """
 
     domain = MICROSOFT
     op_type = "SoftmaxCrossEntropyLossGrad"
@@ -75,20 +78,20 @@ class SoftmaxCrossEntropyLossGrad(Operator):
     function = """<reduction> (dY, log_prob, label) => (d_scores) {
         prob = Exp (log_prob)
         label_long = Cast <to: int = 7> (label)
-        classes = Shape <start: int = 1, end: int = 2> (log_prob)
+        class_axis = Shape <start: int = 1, end: int = 2> (log_prob)
+        classes = Squeeze (class_axis)
         off_on = Constant <value_floats: floats = [0.0, 1.0]> ()
         off_on_like = CastLike (off_on, log_prob)
         truth = OneHot <axis: int = -1> (label_long, classes, off_on_like)
         difference = Sub (prob, truth)
+        minus_one = Constant <value_floats: floats = [-1.0, -1.0]> ()
+        minus_one_like = CastLike (minus_one, log_prob)
+        ones_lost = OneHot <axis: int = -1> (label_long, classes, minus_one_like)
+        terms = NegativeLogLikelihoodLoss <reduction: string = @reduction> (ones_lost, label)
         samples = Shape <start: int = 0, end: int = 1> (log_prob)
         samples_like = CastLike (samples, log_prob)
-        one = Constant <value_floats: floats = [1.0]> ()
-        one_like = CastLike (one, log_prob)
-        given = Constant <value_string: string = @reduction> ()
-        mean = Constant <value_string: string = "mean"> ()
-        is_mean = Equal (given, mean)
-        divisor = Where (is_mean, samples_like, one_like)
-        share = Div (difference, divisor)
+        factor = Div (terms, samples_like)
+        share = Mul (difference, factor)
         d_scores = Mul (share, dY)
     }"""
 

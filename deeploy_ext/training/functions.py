@@ -8,6 +8,7 @@ import onnx
 import onnx.parser
 import onnx_ir as ir
 
+from deeploy_ext.graph.invocation import checked_attributes, operator_of
 from deeploy_ext.operators import find
 from deeploy_ext.operators.spec import ONNX, OPSET, REQUIRED, Operator
 
@@ -45,18 +46,29 @@ def _declare_attributes(proto: onnx.FunctionProto, operator: Operator) -> None:
             proto.attribute_proto.append(onnx.helper.make_attribute(name, default))
 
 
+def _needed(key: tuple[str, str], found: dict[tuple[str, str], onnx.FunctionProto]) -> None:
+    """Collect the function of an operator behind those that its body calls."""
+    proto = function_proto(*key)
+    if proto is not None and key not in found:
+        for node in proto.node:
+            _needed((node.domain, node.op_type), found)
+        found[key] = proto
+
+
 def add_functions(model: ir.Model) -> None:
-    """Give a model the functions that its nodes need, the functions' own needs included, and import the domains."""
+    """Give a model the functions that its nodes need and import the domains; callees stand before callers.
+
+    Nodes get all attributes written out, since not every runtime knows the defaults of a function's attributes.
+    """
     needed: dict[tuple[str, str], onnx.FunctionProto] = {}
-    waiting = [(node.domain, node.op_type) for node in model.graph]
-    while waiting:
-        key = waiting.pop()
-        proto = function_proto(*key)
-        if proto is not None and key not in needed:
-            needed[key] = proto
-            waiting += [(node.domain, node.op_type) for node in proto.node]
+    for key in sorted({(node.domain, node.op_type) for node in model.graph}):
+        _needed(key, needed)
+    for node in model.graph:
+        if (node.domain, node.op_type) in needed:
+            for name, value in checked_attributes(node, operator_of(node)).items():
+                node.attributes.setdefault(name, ir.convenience.convert_attribute(name, value))
     model.functions.clear()
-    for _, proto in sorted(needed.items()):
+    for proto in needed.values():
         function = ir.serde.deserialize_function(proto)
         model.functions[function.identifier()] = function
     domains = {ONNX} | {node.domain for node in model.graph} | {domain for domain, _ in needed}

@@ -1,0 +1,45 @@
+"""Options of the whole test suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+DEFAULT_FIXTURES = Path(__file__).resolve().parent.parent.parent / "shared" / "fixtures"
+
+
+def _free_option(parser: pytest.Parser, name: str) -> None:
+    """Take an option string off pytest's own action (``--fixtures`` lists fixtures; ``--funcargs`` still does).
+
+    pytest has no public way to do so: through argparse in pytest 9, through its own list of names in pytest 8.
+    """
+    for option in (option for group in parser._groups for option in group.options if name in option.names()):
+        if hasattr(option, "_action"):
+            option._action.option_strings.remove(name)
+            parser.optparser._option_string_actions.pop(name)
+        else:
+            option._long_opts.remove(name)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    _free_option(parser, "--fixtures")
+    group = parser.getgroup("deeploy_ext")
+    folder = f"networks made by other exporters (default: {DEFAULT_FIXTURES})"
+    group.addoption("--fixtures", dest="fixtures", metavar="DIR", type=Path, default=DEFAULT_FIXTURES, help=folder)
+    group.addoption("--update-golden", action="store_true", help="write the snapshots anew instead of comparing with them")
+
+
+@pytest.fixture(scope="session")
+def fixtures(request: pytest.FixtureRequest) -> Path:
+    """Folder of networks made by others; skips the test when it is not there."""
+    folder: Path = request.config.option.fixtures
+    if not folder.is_dir():
+        pytest.skip(f"no fixtures at {folder} (use --fixtures DIR)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Whether snapshot tests write instead of compare."""
+    return bool(request.config.option.update_golden)
