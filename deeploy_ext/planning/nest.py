@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+import numpy as np
+
 from deeploy_ext.graph.program import Call
-from deeploy_ext.operators.relations import Affine, Range
+from deeploy_ext.operators.relations import Affine
 from deeploy_ext.operators.spec import Access, Loop, Phase
 from deeploy_ext.planning.plan import AxisPlan, LoopPlan
 
@@ -46,15 +48,14 @@ class Nest:
     splittable: tuple[bool, ...]
     operands: tuple[Operand, ...]
 
-    @property
-    def iterations(self) -> int:
-        """Innermost iterations of all phases together."""
-        return sum(iterations(phase) for phase in self.phases)
-
 
 def iterations(phase: Phase) -> int:
-    """Innermost iterations of a phase over its whole domain."""
-    return math.prod(loop.extent for loop in phase.loops)
+    """Innermost iterations of a phase over its whole domain.
+
+    Of an inverted relation (index divided by a stride) only one loop value in ``divisor`` touches an element.
+    """
+    strides = [index.divisor for access in phase.reads for index in access.index if index is not None]
+    return math.prod(loop.extent for loop in phase.loops) // math.prod(strides)
 
 
 def nests_of(call: Call) -> tuple[tuple[Nest, ...], ...]:
@@ -140,12 +141,16 @@ class Tiling:
         indices = [access.index[place] for access in operand.accesses]
         names = {name for index in indices if index is not None for name in index.loops}
         depends = tuple(i for i in self.split if loops[i].name in names)
-        full = {loop.name: (0, loop.extent) for loop in loops}
-        regions: list[tuple[int, int]] = []
-        for tile in product(*(range(loops[i].count) for i in depends)):
-            ranges = full | {loops[i].name: loops[i].range(t) for i, t in zip(depends, tile, strict=True)}
-            regions.append(_union([_interval(index, ranges, extent) for index in indices]))
-        return AxisPlan(extent, depends, tuple(regions))
+        begins = {loop.name: np.zeros((), np.int64) for loop in loops}
+        ends = {loop.name: np.full((), loop.extent) for loop in loops}
+        for axis, i in enumerate(depends):
+            tile = np.arange(loops[i].count).reshape([-1 if axis == other else 1 for other in range(len(depends))])
+            begins[loops[i].name] = tile * loops[i].tile
+            ends[loops[i].name] = np.minimum((tile + 1) * loops[i].tile, loops[i].extent)
+        regions = [_regions(index, begins, ends, extent) for index in indices]
+        shape = [loops[i].count for i in depends]
+        begin, end = (np.broadcast_to(edge, shape).ravel() for edge in _union(regions))
+        return AxisPlan(extent, depends, tuple(zip(begin.tolist(), (end - begin).tolist(), strict=True)))
 
     def exact(self) -> bool:
         """Whether every written region holds exactly the elements its tile computes."""
@@ -163,15 +168,33 @@ class Tiling:
         return True
 
 
-def _interval(index: Affine | None, ranges: Mapping[str, Range], extent: int) -> Range:
-    return (0, extent) if index is None else index.interval(ranges, extent)
+Edges = tuple[np.ndarray, np.ndarray]
+"""Begins and ends of a region, for many tiles at once."""
 
 
-def _union(ranges: Sequence[Range]) -> tuple[int, int]:
-    """(start, size) of the smallest region that holds all non-empty ranges."""
-    filled = [r for r in ranges if r[0] < r[1]] or ranges[:1]
-    begin, end = min(r[0] for r in filled), max(r[1] for r in filled)
-    return begin, end - begin
+def _regions(index: Affine | None, begins: Mapping[str, np.ndarray], ends: Mapping[str, np.ndarray], extent: int) -> Edges:
+    """Regions of one access in every tile; see :meth:`Affine.interval`, which is the same for one tile."""
+    if index is None:
+        return np.zeros((), np.int64), np.full((), extent)
+    low = high = np.full((), index.offset)
+    for name, coefficient in index.terms:
+        first, last = coefficient * begins[name], coefficient * (ends[name] - 1)
+        low, high = low + np.minimum(first, last), high + np.maximum(first, last)
+    low, high = np.maximum(-(-low // index.divisor), 0), np.minimum(high // index.divisor, extent - 1)
+    begin = np.minimum(low, extent)
+    return begin, np.where(low <= high, high + 1, begin)
+
+
+def _union(regions: Sequence[Edges]) -> Edges:
+    """The smallest regions that hold all non-empty ones of several accesses."""
+    begin, end = regions[0]
+    for other_begin, other_end in regions[1:]:
+        empty, other_empty = begin >= end, other_begin >= other_end
+        begin, end = (
+            np.where(other_empty, begin, np.where(empty, other_begin, np.minimum(begin, other_begin))),
+            np.where(other_empty, end, np.where(empty, other_end, np.maximum(end, other_end))),
+        )
+    return begin, end
 
 
 @dataclass(frozen=True)
@@ -213,7 +236,7 @@ def row_of(axis: AxisPlan, loops: Sequence[LoopPlan], at: Mapping[int, int]) -> 
 
 
 def commands_per_box(sizes: Sequence[int], extents: Sequence[int]) -> int:
-    """2-D transfers that move a box of ``sizes`` out of a tensor of ``extents``; the runtime's ``net_move_box`` does the same."""
+    """2-D transfers that move a box of ``sizes`` out of a tensor of ``extents``, as the runtime's ``move_box`` does it."""
     axis = len(sizes) - 1
     while axis > 0 and sizes[axis] == extents[axis]:
         axis -= 1

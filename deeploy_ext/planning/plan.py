@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from deeploy_ext.errors import BadInputError
@@ -47,8 +48,9 @@ class AxisPlan:
     loops: tuple[int, ...]
     regions: tuple[tuple[int, int], ...]
 
-    @property
+    @cached_property
     def largest(self) -> int:
+        """Largest size of a region."""
         return max(size for _, size in self.regions)
 
 
@@ -146,7 +148,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class LevelUse:
-    """Bytes of one level: capacity, used (highest address plus what is reserved) and lower bound (largest sum of live bytes)."""
+    """Bytes of one level; ``used`` and ``lower_bound`` (largest sum of live bytes) include what is reserved."""
 
     capacity: int
     reserved: int

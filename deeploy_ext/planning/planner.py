@@ -89,10 +89,9 @@ class _Planner:
 
     def _smallest_stage(self) -> int:
         """L2 bytes that staging needs when everything is in L3, with the smallest tiles."""
-        needed = 0
-        for call in self.program.calls:
-            options = [self._smallest(nests, dict.fromkeys(self.bytes, "L3")) for nests in nests_of(call)]
-            needed = max(needed, min(stage for _, stage in options))
+        levels = dict.fromkeys(self.bytes, "L3")
+        distinct = {self._memo_key(call, levels): call for call in self.program.calls}.values()
+        needed = max(min(self._smallest(n, levels)[1] for n in nests_of(call)) for call in distinct)
         return max(needed, min(32768, self.room["L2"] // 8))
 
     def _smallest(self, nests: Sequence[Nest], levels: dict[str, str]) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from itertools import permutations
 
 from deeploy_ext.operators.spec import Loop
 from deeploy_ext.planning.cost import Machine, Transfers, compute_cycles, operand_transfers, predict
-from deeploy_ext.planning.nest import Nest, Operand, Tiling, volume
+from deeploy_ext.planning.nest import Nest, Operand, Tiling, loops_of, volume
 from deeploy_ext.planning.plan import AxisPlan, Cycles, LoopPlan
 
 
@@ -47,17 +47,22 @@ class Block:
     stage_slots: int
 
 
+MOST_TILES = 1024
+"""Tiles of one loop, at most: it bounds the emitted tables."""
+
+
 def ladder(loop: Loop) -> list[int]:
-    """Tile sizes worth trying for a loop, from whole to 1."""
+    """Tile sizes worth trying for a loop, from whole to the smallest."""
     sizes: dict[int, None] = {}
     parts = 1
-    while parts < 2 * loop.extent:
+    while parts < 2 * min(loop.extent, MOST_TILES):
         size = max(1, -(-loop.extent // parts))
         if size > 64:
             size = min(-(-size // 8) * 8, loop.extent)
         sizes[size] = None
         parts += max(1, parts // 4)
-    return sorted({*sizes, 1}, reverse=True)
+    smallest = -(-loop.extent // MOST_TILES)
+    return sorted({smallest, *(size for size in sizes if size > smallest)}, reverse=True)
 
 
 class NestSearch:
@@ -66,6 +71,7 @@ class NestSearch:
     def __init__(self, nest: Nest, homes: Mapping[str, str], whole: Mapping[str, int], machine: Machine) -> None:
         self.nest, self.homes, self.whole, self.machine = nest, homes, whole, machine
         self.ladders = [ladder(loop) if free else [loop.extent] for loop, free in zip(nest.loops, nest.splittable, strict=True)]
+        self._depends = {o.name: _loops_of(o, nest) for o in nest.operands}
         self._axes: dict[tuple[str, tuple[int, ...]], tuple[AxisPlan, ...]] = {}
         self._found: dict[tuple[tuple[int, ...], bool], Choice | None] = {}
 
@@ -208,7 +214,7 @@ class NestSearch:
         return total
 
     def _axes_of(self, operand: Operand, tiling: Tiling) -> tuple[AxisPlan, ...]:
-        key = (operand.name, tiling.tiles)
+        key = (operand.name, tuple(tiling.tiles[i] for i in self._depends[operand.name]))
         if key not in self._axes:
             self._axes[key] = tiling.axes(operand)
         return self._axes[key]
@@ -223,3 +229,8 @@ class NestSearch:
         tiling = Tiling(self.nest, tuple(s[r] for s, r in zip(self.ladders, rungs, strict=True)))
         tiles = math.prod(loop.count for loop in tiling.loop_plans())
         return compute_cycles(tiling, self.machine) + tiles * self.machine.target.costs["tile"]
+
+
+def _loops_of(operand: Operand, nest: Nest) -> tuple[int, ...]:
+    names = {name for access in operand.accesses for name in loops_of(access)}
+    return tuple(i for i, loop in enumerate(nest.loops) if loop.name in names)
