@@ -31,7 +31,7 @@ _SANITIZER_SETTINGS = {
     "UBSAN_OPTIONS": "print_stacktrace=0",
 }
 
-_TELLING = ("hal:", "driver:", "runtime error:", "ERROR: AddressSanitizer", "WARNING: ThreadSanitizer", "SUMMARY:")
+_TELLING = ("hal:", "driver:", "runtime error:", "ERROR: AddressSanitizer", "WARNING: ThreadSanitizer", "SUMMARY:", " panic: ")
 """Marks of the lines of stderr that say what is wrong, rather than where."""
 
 
