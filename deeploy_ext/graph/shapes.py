@@ -22,7 +22,9 @@ def infer_node(node: ir.Node) -> None:
         BadInputError: the operator refuses its operands, or an operand has the wrong element type.
     """
     call = invocation_of(node)
-    for name, found in zip(call.operator.inputs, call.inputs, strict=False):
+    for name, value, found in zip(call.operator.inputs, node.inputs, call.inputs, strict=False):
+        if value is not None and found is None:
+            raise BadInputError(f"{label(node)}: input '{name}' reads '{value.name}', which nothing gives; correct the model.")
         wanted = call.operator.operand_types.get(name, _FLOAT)
         if found is not None and found.dtype.name not in wanted:
             raise BadInputError(
