@@ -81,7 +81,9 @@ def checked_attributes(node: ir.Node, operator: Operator) -> dict[str, Any]:
 def _check_operands(node: ir.Node, operator: Operator, kind: str, values: Sequence[Any], names: Sequence[str]) -> None:
     if len(values) > len(names):
         raise BadInputError(f"{label(node)}: {len(values)} {kind}s where {len(names)} are known; correct the model.")
-    missing = [name for i, name in enumerate(names) if name not in operator.optional and (i >= len(values) or values[i] is None)]
+    missing = [
+        name for i, name in enumerate(names) if name not in operator.optional and (i >= len(values) or values[i] is None)
+    ]
     if missing and kind == "input":
         raise BadInputError(f"{label(node)}: input '{missing[0]}' is missing; give it in the model.")
 
