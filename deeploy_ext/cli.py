@@ -99,7 +99,9 @@ def parser() -> Parser:
         allow_abbrev=False,
     )
     net = top.add_argument_group("network")
-    net.add_argument("-t", "--test", type=named, metavar="NET", help="shipped test network, ONNX file or training directory (see --list)")
+    net.add_argument(
+        "-t", "--test", type=named, metavar="NET", help="shipped test network, ONNX file or training directory (see --list)"
+    )
     net.add_argument("--optimizer", metavar="DIR", help="optimizer directory of a training directory, instead of its sibling")
     net.add_argument("--steps", type=count, metavar="N", help="optimizer steps")
     net.add_argument("--accum", type=count, metavar="N", help="mini-batches accumulated per step")

@@ -21,6 +21,7 @@ from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.harness.report import CycleReport, Report
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.planning.check import check_plan
+from deeploy_ext.planning.nest import iterations
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
 from deeploy_ext.planning.target import Target, load_target, target_names
@@ -85,11 +86,13 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
             folder = outputs.out.draft if outputs.out else Path(scratch, "c")
             emitted = emit(task, program, plan, folder)
             dump.code(folder)
-        with terminal.stage("build"):
-            built = engine.build(emitted, Path(scratch, "build"), options.sanitize)
-        with terminal.stage("run") as stage:
+        build = Path(scratch, "build")
+        with terminal.stage("build") as stage, dump.logs(build):
+            stage.note = engine.note
+            built = engine.build(emitted, build, options.sanitize)
+        with terminal.stage("run") as stage, dump.logs(build):
             result = engine.run(built, dma=options.dma, seed=task.spec.seed)
-            stage.note = f"{len(result.rounds)} rounds on {engine.name}"
+            stage.note = f"{len(result.rounds)} rounds"
             dump.trajectory(task, result.rounds[0], "measured")
     first, *others = result.rounds
     repeats = [difference for other in others if (difference := identical(first, other))]
@@ -97,14 +100,14 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         test=task.name,
         target=target.name,
         engine=engine.name,
-        options={**asdict(options), **asdict(task.spec)},
+        options={**asdict(options), **plan.options, **asdict(task.spec)},
         verdict=compare(task, golden, first),
         expected=compare_expected(task, first) if task.expected else None,
         repeat=repeats[0] if repeats else None,
         computed=first.losses,
         golden=golden.losses,
         cycles=_predicted(plan, target),
-        dispatch=result.counters,
+        counters=result.counters,
         memory=plan.memory,
         traffic=plan.traffic,
         macs=_macs(program),
@@ -152,14 +155,21 @@ def _predicted(plan: Plan, target: Target) -> CycleReport:
         model=target.model,
         minibatch=plan.cycles("step"),
         update=plan.cycles("update"),
-        per_node=tuple((group.entry, group.node, group.cycles.total) for group in plan.groups),
+        per_node=tuple(
+            (group.entry, group.node, "+".join(body.phase for body in group.bodies), group.cycles.total)
+            for group in plan.groups
+        ),
     )
 
 
 def _macs(program: Program) -> int:
-    """Multiply-accumulates of one mini-batch: iterations of the phases whose work is one each."""
+    """Multiply-accumulates of one mini-batch: iterations of the phases that do one each.
+
+    Where an operand is reached through a division (a strided convolution backwards), only every divisor-th iteration
+    finds an element; steps into the padding are counted, as is usual.
+    """
     return sum(
-        math.prod(loop.extent for loop in phase.loops)
+        iterations(phase) // math.prod(index.divisor for access in phase.reads for index in access.index if index)
         for call in program.calls
         if call.entry == "step"
         for phase in call.invocation.operator.phases(call.invocation)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import onnx_ir as ir
 
+from deeploy_ext.errors import ToolError
 from deeploy_ext.harness.golden import save_golden
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.training.task import TrainingTask, Trajectory
@@ -44,3 +47,16 @@ class Dump:
         """The emitted folder."""
         if self._folder:
             shutil.copytree(emitted, self._folder / "c")
+
+    @contextmanager
+    def logs(self, folder: Path) -> Generator[None]:
+        """If a tool fails inside, keeps the ``*.log`` files it left in ``folder``, or says how to keep them."""
+        try:
+            yield
+        except ToolError as error:
+            what = str(error).split("\nlog: ")[0]
+            if self._folder is None:
+                raise ToolError(f"{what}\nuse --dump DIR to keep its log and the C") from error
+            for log in sorted(folder.glob("*.log")):
+                shutil.copyfile(log, self._folder / log.name)
+            raise ToolError(f"{what}\nits log and the C are in the --dump folder") from error

@@ -171,7 +171,7 @@ class Outputs:
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         try:
-            if isinstance(error, ToolError) and self.dump:
+            if isinstance(error, ToolError) and self.dump and any(self.dump.draft.iterdir()):
                 self.dump.commit()
         finally:
             self.discard()

@@ -26,14 +26,14 @@ class CycleReport:
         kind: "predicted" (a cost model's) or "measured" (a simulator's or a board's); never print one as the other.
         model: what the figures come from.
         minibatch, update: cycles of one mini-batch, and of one optimizer step.
-        per_node: entry, node and cycles, in execution order.
+        per_node: entry, node, phases of it (joined by "+") and cycles, in execution order.
     """
 
     kind: str
     model: str
     minibatch: int
     update: int
-    per_node: tuple[tuple[str, str, int], ...]
+    per_node: tuple[tuple[str, str, str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Report:
         expected: engine against what the network's maker says comes out; None where that does not apply.
         repeat: where the second round in the same process differs from the first; None if bit-identical.
         computed, golden: losses of every mini-batch.
-        dispatch: bodies run of each kind ("gather", "scatter"), in one round of all steps.
+        counters: the engine's, of one round of all steps: bodies run of each kind ("gather", "scatter") and more.
         memory: per level, bytes.
         traffic: per entry ("step" is one mini-batch), bytes.
         macs: multiply-accumulates of one mini-batch.
@@ -64,7 +64,7 @@ class Report:
     computed: list[float]
     golden: list[float]
     cycles: CycleReport
-    dispatch: Mapping[str, int]
+    counters: Mapping[str, int]
     memory: Mapping[str, LevelUse]
     traffic: Mapping[str, Traffic]
     macs: int
@@ -110,9 +110,12 @@ def report_json(report: Report) -> dict[str, Any]:
             "model": report.cycles.model,
             "minibatch": report.cycles.minibatch,
             "update": report.cycles.update,
-            "per_node": [{"entry": e, "node": node, "cycles": cycles} for e, node, cycles in report.cycles.per_node],
+            "per_node": [
+                {"entry": entry, "node": node, "phase": phase, "cycles": cycles}
+                for entry, node, phase, cycles in report.cycles.per_node
+            ],
         },
-        "dispatch": {name: report.dispatch.get(name, 0) for name in ("gather", "scatter")},
+        "dispatch": {name: report.counters.get(name, 0) for name in ("gather", "scatter")},
         "memory": {
             name: {"capacity": use.capacity, "used": use.used, "lower_bound": use.lower_bound}
             for name, use in sorted(report.memory.items())

@@ -76,8 +76,8 @@ class Terminal:
         for text in _figures(report):
             self.line(text)
         if self.verbosity > 0:
-            for entry, node, cycles in report.cycles.per_node:
-                self.line(f"{cycles:>14,}  {entry}: {node}")
+            for entry, node, phase, cycles in report.cycles.per_node:
+                self.line(f"{cycles:>14,}  {entry}: {node} ({phase})")
         self.line(f"Total time: {report.seconds.get('total', 0.0):.2f} s")
 
     def _failures(self, name: str, category: Category, report: Report) -> None:
@@ -112,7 +112,7 @@ def _figures(report: Report) -> Iterable[str]:
     for entry, label in (("step", "mini-batch"), ("update", "update")):
         moved = report.traffic.get(entry, Traffic(0, 0))
         yield f"Moved per {label}: L3-L2 {moved.l3_l2:,} bytes, L2-L1 {moved.l2_l1:,} bytes"
-    yield "ConvGradX calls: " + ", ".join(f"{name} {report.dispatch.get(name, 0):,}" for name in ("gather", "scatter"))
+    yield "ConvGradX calls: " + ", ".join(f"{name} {report.counters.get(name, 0):,}" for name in ("gather", "scatter"))
 
 
 def _memory(memory: Mapping[str, LevelUse]) -> str:

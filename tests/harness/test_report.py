@@ -35,8 +35,10 @@ def make(verdict: Verdict = GOOD) -> Report:
         repeat=None,
         computed=[2.0, 1.5],
         golden=[2.0, 1.5],
-        cycles=CycleReport("predicted", "a model", 12345, 678, (("step", "conv", 12000), ("update", "sgd", 678))),
-        dispatch={"gather": 3, "scatter": 4, "tiles": 99},
+        cycles=CycleReport(
+            "predicted", "a model", 12345, 678, (("step", "conv", "main", 12000), ("update", "sgd", "main", 678))
+        ),
+        counters={"gather": 3, "scatter": 4, "tiles": 99},
         memory={"L2": LevelUse(1000, 10, 500, 400), "L1": LevelUse(100, 10, 50, 40)},
         traffic={"step": Traffic(7000, 8000), "update": Traffic(70, 80)},
         macs=1000000,

@@ -1,0 +1,136 @@
+"""The command from end to end on small networks: what it proves, what it writes, and that it can fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from deeploy_ext import pipeline
+from deeploy_ext.cli import main
+from deeploy_ext.codegen.program import EmittedProgram
+from deeploy_ext.harness.files import MANIFEST, Outputs
+from deeploy_ext.harness.terminal import Terminal
+
+NET = ("-t", "TinyCNN")
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_a_proven_run_writes_everything_and_repeats_to_the_byte(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [*NET, "--promote", "--db", "--out", "c", "--dump", "d", "--json", "r.json"]
+    assert main(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:7]] == ["load", "autodiff", "golden", "plan", "emit", "build", "run"]
+    assert "Losses: 0 out of 4" in lines and "Errors: 0 out of 48" in lines
+    assert any(line.startswith("Cycles (predicted, ") for line in lines)
+
+    report: dict[str, Any] = json.loads((empty / "r.json").read_text())
+    assert (report["test"], report["engine"], report["exit"]) == ("TinyCNN", "host", 0)
+    assert (report["checks"]["total"], report["checks"]["errors"], report["checks"]["repeat"]) == (48, 0, None)
+    assert report["cycles"]["minibatch"] == sum(n["cycles"] for n in report["cycles"]["per_node"] if n["entry"] == "step")
+
+    product, dump = contents(empty / "c"), contents(empty / "d")
+    assert {"net.c", "net.h", MANIFEST} < set(product)
+    assert {"forward.onnx", "training.onnx", "update.onnx", "golden.npz", "measured.npz", "plan.json"} < set(dump)
+    assert {name: data for name, data in product.items() if name != MANIFEST} == {
+        name.removeprefix("c/"): data for name, data in dump.items() if name.startswith("c/")
+    }
+    for graph in ("training", "update"):
+        onnxruntime.InferenceSession(empty / "d" / f"{graph}.onnx", providers=["CPUExecutionProvider"])
+    assert set(np.load(empty / "d/golden.npz")) == set(np.load(empty / "d/measured.npz"))
+
+    # again, over its own output, from the dumped plan: the same bytes, apart from the seconds
+    (empty / "plan.json").write_bytes(dump["plan.json"])
+    assert main([*arguments, "--plan", "plan.json"]) == 0
+    assert contents(empty / "c") == product
+    again: dict[str, Any] = json.loads((empty / "r.json").read_text())
+    for value in (report, again):
+        del value["seconds"], value["options"]["plan"]
+    assert again == report
+    assert {path.name for path in empty.iterdir()} == {"c", "d", "r.json", "plan.json"}
+
+
+def test_wrong_code_is_found_and_not_kept(
+    empty: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An optimizer that steps uphill: the losses of the first step are right, every update is not."""
+    emit = pipeline.emit
+
+    def uphill(*arguments: Any) -> EmittedProgram:
+        emitted = emit(*arguments)
+        code = emitted.directory / "net.c"
+        text = code.read_text()
+        assert "- rate *" in text
+        code.write_text(text.replace("- rate *", "+ rate *"))
+        return emitted
+
+    monkeypatch.setattr(pipeline, "emit", uphill)
+    assert main([*NET, "--out", "c", "--dump", "d", "--json", "r.json"]) == 1
+    out = capsys.readouterr().out
+    assert "parameters: " in out and "c was not written" in out
+    checks = json.loads((empty / "r.json").read_text())["checks"]
+    assert checks["parameters"]["errors"] >= 10 and checks["errors"] >= checks["parameters"]["errors"]
+    assert {path.name for path in empty.iterdir()} == {"d", "r.json"}
+
+
+def test_code_that_does_not_compile_leaves_the_dump_with_the_log(
+    empty: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emit = pipeline.emit
+
+    def broken(*arguments: Any) -> EmittedProgram:
+        emitted = emit(*arguments)
+        with (emitted.directory / "net.c").open("a") as code:
+            code.write("int unfinished(\n")
+        return emitted
+
+    monkeypatch.setattr(pipeline, "emit", broken)
+    assert main([*NET, "--out", "c", "--dump", "d", "--json", "r.json"]) == 4
+    err = capsys.readouterr().err
+    assert "Traceback" not in err and len(err.strip().splitlines()) <= 2
+    assert {path.name for path in empty.iterdir()} == {"d"}
+    assert {"plan.json", "golden.npz"} < {path.name for path in (empty / "d").iterdir()}
+    assert main(list(NET)) == 4
+    assert "use --dump" in capsys.readouterr().err
+
+
+def test_a_memory_that_is_too_small_is_answered_and_the_answer_works(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*NET, "--l1", "4k", "--json", "r.json", "--dump", "d", "--out", "c"]) == 3
+    err = capsys.readouterr().err
+    assert "L1" in err and "--l1 " in err and "Traceback" not in err
+    assert not list(empty.iterdir())
+    smallest = err.split("--l1 ")[1].split()[0]
+    assert main([*NET, "--l1", smallest]) == 0
+
+
+def test_a_plan_of_another_network_is_refused(empty: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-t", "TinySeparable", "--dump", "d", "-q"]) == 0
+    assert main([*NET, "--plan", "d/plan.json"]) == 2
+    assert "plan" in capsys.readouterr().err
+    (empty / "x.json").write_bytes(b"\xff")
+    assert main([*NET, "--plan", "x.json"]) == 2
+    assert "x.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("promote", [False, True])
+def test_the_plan_predicts_the_bytes_that_are_moved(promote: bool) -> None:
+    options = pipeline.RunOptions("TinyCNN", promote=promote, l1=14000, steps=2, accumulation=3)
+    with Outputs(json_file=None, out=None, dump=None) as outputs:
+        report = pipeline.run(options, outputs, Terminal(-1))
+    step, update, counted = report.traffic["step"], report.traffic["update"], report.counters
+    assert report.exit_status == 0
+    assert 6 * step.l2_l1 + 2 * update.l2_l1 == counted["l2_to_l1_bytes"] + counted["l1_to_l2_bytes"]
+    assert 6 * step.l3_l2 + 2 * update.l3_l2 == counted["l3_to_l2_bytes"] + counted["l2_to_l3_bytes"]
