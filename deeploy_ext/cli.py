@@ -100,7 +100,7 @@ def parser() -> Parser:
     )
     net = top.add_argument_group("network")
     net.add_argument(
-        "-t", "--test", type=named, metavar="NET", help="shipped test network, ONNX file or training directory (see --list)"
+        "-t", "--test", type=named, metavar="NET", help="test network (see --list), folder of one, or training directory"
     )
     net.add_argument("--optimizer", metavar="DIR", help="optimizer directory of a training directory, instead of its sibling")
     net.add_argument("--steps", type=count, metavar="N", help="optimizer steps")

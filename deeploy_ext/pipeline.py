@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -163,13 +162,9 @@ def _predicted(plan: Plan, target: Target) -> CycleReport:
 
 
 def _macs(program: Program) -> int:
-    """Multiply-accumulates of one mini-batch: iterations of the phases that do one each.
-
-    Where an operand is reached through a division (a strided convolution backwards), only every divisor-th iteration
-    finds an element; steps into the padding are counted, as is usual.
-    """
+    """Multiply-accumulates of one mini-batch: iterations of the phases that do one each (steps into padding count too)."""
     return sum(
-        iterations(phase) // math.prod(index.divisor for access in phase.reads for index in access.index if index)
+        iterations(phase)
         for call in program.calls
         if call.entry == "step"
         for phase in call.invocation.operator.phases(call.invocation)

@@ -13,8 +13,12 @@ import pytest
 from deeploy_ext import pipeline
 from deeploy_ext.cli import main
 from deeploy_ext.codegen.program import EmittedProgram
+from deeploy_ext.graph.load import load
+from deeploy_ext.graph.lower import lower
 from deeploy_ext.harness.files import MANIFEST, Outputs
 from deeploy_ext.harness.terminal import Terminal
+from deeploy_ext.training.autodiff import differentiate
+from deeploy_ext.training.task import ForwardNetwork
 
 NET = ("-t", "TinyCNN")
 
@@ -134,3 +138,11 @@ def test_the_plan_predicts_the_bytes_that_are_moved(promote: bool) -> None:
     assert report.exit_status == 0
     assert 6 * step.l2_l1 + 2 * update.l2_l1 == counted["l2_to_l1_bytes"] + counted["l1_to_l2_bytes"]
     assert 6 * step.l3_l2 + 2 * update.l3_l2 == counted["l3_to_l2_bytes"] + counted["l2_to_l3_bytes"]
+
+
+def test_multiply_accumulates_of_resnet8() -> None:
+    """MLPerf Tiny's 12.5 million forward and for dW; for dX all but the first layer's; strides do not count twice."""
+    network = load("ResNet8")
+    assert isinstance(network, ForwardNetwork)
+    forward, stem, dense = 12_500_992, 442_368, 3 * 640
+    assert pipeline._macs(lower(differentiate(network))) == 3 * forward - stem + dense
