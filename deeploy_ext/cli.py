@@ -149,6 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_TOOL
+    except OSError as error:  # a full disk, a closed terminal: nothing to report to us
+        return _fail(f"the system refused: {error}", EXIT_TOOL, verbose)
     except Exception as error:  # the last line of defence: a mistake of ours, not of the user's
         what = " ".join(f"{type(error).__name__}: {error}".split())
         remedy = "" if verbose else "; please report this with the output of the same command with -v"

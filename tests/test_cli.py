@@ -119,6 +119,7 @@ def test_as_a_module() -> None:
         (InfeasibleError("no room", node="conv", level="L1", needed=2, available=1), 3, ("no room",)),
         (ToolError("cc failed"), 4, ("cc failed",)),
         (KeyboardInterrupt(), 130, ("interrupted",)),
+        (OSError(28, "No space left on device"), 4, ("No space left on device",)),
         (ZeroDivisionError("a\nb"), 4, ("internal error: ZeroDivisionError: a b", "report")),
     ],
 )
