@@ -29,7 +29,8 @@ ${scatter()}
 %>
     /* gather: each dX element is summed in a register; only the taps of its stride phase are visited */
     enum { EVERY_Y = ${every[0]}, EVERY_X = ${every[1]} };
-    net_stats.gather += range->core == 0;
+    if (range->leader)
+        ++net_stats.gather;
     for (${t.loop("n")})
     for (${t.loop("g")})
     for (${t.loop("iy")}) {
@@ -59,7 +60,8 @@ ${scatter()}
     const int32_t oy_end = ${t.start("dY", 2)} + ${t.size("dY", 2)}, ox_end = ${t.start("dY", 3)} + ${t.size("dY", 3)};
     const int32_t iy_begin = ${t.begin("iy")}, iy_size = ${t.end("iy")} - iy_begin;
     const int32_t ix_begin = ${t.begin("ix")}, ix_size = ${t.end("ix")} - ix_begin;
-    net_stats.scatter += range->core == 0;
+    if (range->leader)
+        ++net_stats.scatter;
     for (${t.loop("n")})
     for (${t.loop("g")})
     for (${t.loop("ci")}) {

@@ -21,7 +21,7 @@ const net_tensor_t net_tensors[NET_TENSOR_COUNT] = {
 % for text in bodies.values():
 ${text}
 % endfor
-/* ---- tables: {start, size} of every tile; {extent, loops, regions}; {extent, tile, count, reduction}; operands ---- */
+/* ---- tables: {start, size} of every tile; {extent, loops, regions}; {extent, tile, count, reduction} ------- */
 
 % for definition in tables:
 ${definition}
@@ -40,6 +40,8 @@ static const net_group_t ${name}_groups[] = {
 static const net_entry_t ${name}_entry = {${name}_groups, ${len(groups)}, NET_CORES};
 
 % endfor
+enum { RESET_ADDRESS = ${homes[task.reset].address}, LEARNING_RATE_ADDRESS = ${homes[task.learning_rate].address} }; /* in L1 */
+
 int net_init(void) { return net_memory_open(NET_L1_BYTES, NET_L2_BYTES, NET_L3_BYTES); }
 
 void net_close(void) { net_memory_close(); }
@@ -59,12 +61,12 @@ void net_step(const void *const data[NET_DATA_COUNT], bool reset)
     const uint8_t flag = reset;
     for (int i = 0; i < NET_DATA_COUNT; ++i)
         net_write(&net_tensors[i], data[i]);
-    net_memory_write(NET_L1, ${homes[task.reset].address}, &flag, sizeof flag);
+    net_memory_write(NET_L1, RESET_ADDRESS, &flag, sizeof flag);
     net_run(&step_entry);
 }
 
 void net_update(float learning_rate)
 {
-    net_memory_write(NET_L1, ${homes[task.learning_rate].address}, &learning_rate, sizeof learning_rate);
+    net_memory_write(NET_L1, LEARNING_RATE_ADDRESS, &learning_rate, sizeof learning_rate);
     net_run(&update_entry);
 }

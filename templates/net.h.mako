@@ -13,6 +13,11 @@
 #define NET_L2_BYTES ${sizes["L2"]}
 #define NET_L3_BYTES ${sizes["L3"]}
 
+/* The memories this plan was made for. */
+#define NET_L1_CAPACITY ${capacity["L1"]}
+#define NET_L2_CAPACITY ${capacity["L2"]}
+#define NET_L3_CAPACITY ${capacity["L3"]}
+
 #define NET_DATA_COUNT ${data_count} /* the first rows of net_tensors */
 #define NET_TENSOR_COUNT ${len(rows)}
 

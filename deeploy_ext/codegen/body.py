@@ -5,6 +5,7 @@ Bodies with equal text are one function, shared by all nodes: constants appear o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 
@@ -40,10 +41,12 @@ class BodyContext:
         return operand in self._blocks and any(a.operand == operand for a in (*self.phase.reads, *self.phase.writes))
 
     def begin(self, loop: str) -> str:
-        return f"range->begin[{self._loops[loop]}]"
+        """First iteration of this worker's part of a loop."""
+        return f"range->begin[LOOP_{loop.upper()}]"
 
     def end(self, loop: str) -> str:
-        return f"range->end[{self._loops[loop]}]"
+        """One past the last iteration of this worker's part of a loop."""
+        return f"range->end[LOOP_{loop.upper()}]"
 
     def loop(self, name: str) -> str:
         """Header of a ``for`` over this worker's part of a loop."""
@@ -51,21 +54,23 @@ class BodyContext:
 
     def at(self, operand: str, *index: str) -> str:
         """The element of an operand at an index of the whole tensor."""
-        terms: list[str] = []
-        for axis, expression in enumerate(index):
-            if self._views[operand][axis] == 1 or expression == "0":
-                continue
-            stride = "" if axis == len(index) - 1 else f" * {operand}_box->stride[{axis}]"
-            terms.append(f"({expression} - {operand}_box->start[{axis}]){stride}")
+        view = self._views[operand]
+        kept = [(axis, text) for axis, text in enumerate(index) if view[axis] > 1 and text != "0"]
+        terms = [
+            f"{text} - {operand}_box->start[{axis}]"
+            if axis == len(index) - 1
+            else f"({text} - {operand}_box->start[{axis}]) * {operand}_box->stride[{axis}]"
+            for axis, text in kept
+        ]
         return f"{operand}[{' + '.join(terms) or '0'}]"
 
     def start(self, operand: str, axis: int) -> str:
         """First index of the tile's box along an axis."""
-        return f"tile->operand[{self._blocks[operand]}].start[{axis}]"
+        return f"{operand}_box->start[{axis}]"
 
     def size(self, operand: str, axis: int) -> str:
         """Extent of the tile's box along an axis."""
-        return f"tile->operand[{self._blocks[operand]}].size[{axis}]"
+        return f"{operand}_box->size[{axis}]"
 
     def extent(self, operand: str, axis: int) -> int:
         """Extent of the whole tensor along an axis of its view."""
@@ -88,21 +93,22 @@ class BodyContext:
         found = next(v for v in self.call.operator.variants if v.name == variant)
         return ", ".join(f"{untiled(o, axis)} = {self.extent(o, axis)}" for o, axis in found.whole)
 
-    def declarations(self) -> str:
-        """Pointers and boxes of the phase's operands."""
+    def declarations(self, text: str) -> str:
+        """Names of loops, boxes and pointers, as far as the body's text uses them."""
         written = {access.operand for access in self.phase.writes}
         lines: list[str] = []
-        used = {access.operand for access in (*self.phase.reads, *self.phase.writes)}
+        numbers = [f"LOOP_{n.upper()} = {i}" for n, i in self._loops.items() if f"[LOOP_{n.upper()}]" in text]
+        if numbers:
+            lines.append(f"    enum {{ {', '.join(numbers)} }}; /* loops */")
         for operand, place in self._blocks.items():
-            if operand not in used:
-                continue
-            qualifier = "" if operand in written else "const "
-            if any(extent > 1 for extent in self._views[operand]):
-                lines.append(f"    const net_operand_t *const {operand}_box = &tile->operand[{place}];")
-                source = f"{operand}_box->data"
-            else:
-                source = f"tile->operand[{place}].data"
-            lines.append(f"    {qualifier}{self.ctype(operand)} *const {operand} = {source};")
+            box, source = f"{operand}_box", f"tile->operand[{place}]"
+            boxed = bool(re.search(rf"\b{box}\b", text))
+            if boxed:
+                lines.append(f"    const net_operand_t *const {box} = &{source};")
+            if re.search(rf"\b{operand}\[", text):
+                qualifier = "" if operand in written else "const "
+                pointer = f"{box}->data" if boxed else f"{source}.data"
+                lines.append(f"    {qualifier}{self.ctype(operand)} *const {operand} = {pointer};")
         return "\n".join(lines)
 
 
@@ -140,12 +146,12 @@ def _render(call: Call, phase: Phase, context: BodyContext) -> str:
     template = _template(call.invocation.operator.op_type)
     if not template.has_def(phase.name):
         raise BadInputError(
-            f"template of operator {call.invocation.operator.op_type} has no <%def name=\"{phase.name}()\">; add it."
+            f'template of operator {call.invocation.operator.op_type} has no <%def name="{phase.name}()">; add it.'
         )
     text = str(template.get_def(phase.name).render(t=context, call=context.call, c_float=c_float))
     lines = [line.rstrip() for line in text.split("\n")]
     body = "\n".join(line for line in lines if line)
-    return f"{context.declarations()}\n{body}\n"
+    return f"{context.declarations(body)}\n{body}\n"
 
 
 def _template(op_type: str) -> Template:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from deeploy_ext.codegen.text import c_comment
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.operators.nests import MAX_RANK
 from deeploy_ext.planning.plan import BlockPlan, Group, Placement
@@ -20,6 +21,11 @@ class Tables:
     definitions: list[str] = field(default_factory=list[str])
     _names: dict[str, str] = field(default_factory=dict[str, str])
     _counts: dict[str, int] = field(default_factory=dict[str, int])
+    _heading: str = ""
+
+    def begin(self, heading: str) -> None:
+        """The tables that follow are those of another group; ``heading`` is fit for a comment."""
+        self._heading = heading
 
     def array(self, kind: str, stem: str, rows: list[str]) -> str:
         """Name of a ``static const`` array of these rows."""
@@ -29,6 +35,9 @@ class Tables:
             number = self._counts.get(stem, 0)
             self._counts[stem] = number + 1
             self._names[key] = f"{stem}_{number}"
+            if self._heading:
+                self.definitions.append(f"/* {self._heading} */")
+                self._heading = ""
             self.definitions.append(f"static const {kind} {stem}_{number}[] = {{{body}}};")
         return self._names[key]
 
@@ -36,7 +45,10 @@ class Tables:
         return self.array(
             "net_loop_t",
             "loops",
-            [f"{{{loop.extent}, {loop.tile}, {loop.count}, {str(loop.reduction).lower()}}}" for loop in group.loops],
+            [
+                f"{{{loop.extent}, {loop.tile}, {loop.count}, {str(loop.reduction).lower()}}} /* {loop.name} */"
+                for loop in group.loops
+            ],
         )
 
     def axes(self, block: BlockPlan) -> str:
@@ -57,7 +69,8 @@ class Tables:
             rows.append(
                 f"{{{self.axes(block)}, {home.address}, {{{slots[0]}, {slots[1]}}}, {{{stages[0]}, {stages[1]}}}, "
                 f"NET_{home.level}, NET_STAGE_{block.stage.upper()}, {len(block.axes)}, {block.item}, {len(block.slots)}, "
-                f"{mask:#x}, {str(block.loaded).lower()}, {str(block.stored).lower()}}}"
+                f"{mask:#x}, {str(block.loaded).lower()}, {str(block.stored).lower()}}} "
+                f"/* {block.operand}: {c_comment(block.value, 60)} */"
             )
         return self.array("net_block_t", "blocks", rows)
 

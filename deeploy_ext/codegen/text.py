@@ -18,7 +18,7 @@ def c_type(dtype: np.dtype[Any]) -> str:
 
 def c_comment(text: str, limit: int = 120) -> str:
     """``text`` for the inside of a comment: printable ASCII, unable to end the comment or to continue the line."""
-    safe = re.sub(r"[^ -~]", "?", text).replace("*/", "*?").replace("/*", "?*").replace("\\", "?").replace("??", "? ?")
+    safe = re.sub(r"[^ -~]|[\\\\?]", ".", text).replace("*/", "*.").replace("/*", ".*")
     return safe if len(safe) <= limit else safe[: limit - 3] + "..."
 
 

@@ -98,6 +98,14 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """One of several bodies that accept the same tiles: usable where the named (operand, axis) are whole in the tile."""
+
+    name: str
+    whole: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
 class Invocation:
     """One use of an operator, as its methods see it: types, checked attributes and constant inputs, in operand order.
 
@@ -147,7 +155,7 @@ class Operator:
         constant_inputs: inputs that must be known at compile time (shapes, axes); they never exist in the emitted C.
         operand_types: numpy names of the element types of inputs that are not float32.
         training_form: operator with the same leading operands and attributes that takes its place when the network trains.
-        variants: names of the alternative bodies in the template, e.g. gather/scatter; () for one body.
+        variants: alternative bodies in the template, the preferred one first, the last without condition; () for one body.
     """
 
     domain: ClassVar[str] = ONNX
@@ -165,7 +173,7 @@ class Operator:
     constant_inputs: ClassVar[tuple[str, ...]] = ()
     operand_types: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     training_form: ClassVar[tuple[str, str] | None] = None
-    variants: ClassVar[tuple[str, ...]] = ()
+    variants: ClassVar[tuple[Variant, ...]] = ()
 
     @property
     def key(self) -> tuple[str, str]:

@@ -141,7 +141,7 @@ def _check_written_once(where: str, block: BlockPlan, group: Group) -> None:
         at = dict(zip(moved, tile, strict=True))
         boxes.append([axis.regions[row_of(axis, group.loops, at)] for axis in block.axes])
     covered = sum(math.prod(size for _, size in box) for box in boxes)
-    inside = all(0 <= s and s + n <= axis.extent for box in boxes for (s, n), axis in zip(box, block.axes, strict=True))
+    inside = all(s >= 0 and s + n <= axis.extent for box in boxes for (s, n), axis in zip(box, block.axes, strict=True))
     distinct = len({tuple(start for start, _ in box) for box in boxes}) == len(boxes)
     if covered != math.prod(axis.extent for axis in block.axes) or not inside or not distinct:
         raise _fail(where, f"its tiles do not write every element of '{block.operand}' exactly once")

@@ -225,7 +225,8 @@ class Plan:
 def _group(data: dict[str, Any]) -> Group:
     def block(b: dict[str, Any]) -> BlockPlan:
         axes = tuple(AxisPlan(a["extent"], tuple(a["loops"]), tuple((s, n) for s, n in a["regions"])) for a in b["axes"])
-        return BlockPlan(**{**b, "axes": axes, "slots": tuple(b["slots"]), "stage_slots": tuple(b["stage_slots"])})
+        changed: dict[str, Any] = {"axes": axes, "slots": tuple(b["slots"]), "stage_slots": tuple(b["stage_slots"])}
+        return BlockPlan(**(b | changed))
 
     return Group(
         data["entry"],

@@ -1,6 +1,6 @@
 /* exp, log and sqrt in fp32, the same on every engine.
  *
- * net_exp: argument reduction x = n*ln2 + r with ln2 in two parts (Cody and Waite), polynomial of degree 6 in r from the
+ * net_exp: argument reduction x = n*ln2 + r with ln2 in two parts (Cody and Waite), polynomial of degree 7 in r from the
  * Taylor series, scaling by 2^n through the exponent field. net_log: x = m * 2^e with m in [sqrt(1/2), sqrt(2)), series
  * of 2*atanh(s), s = (m-1)/(m+1). Both are within 2 ulp of the exact value over the ranges that tests walk.
  */
@@ -38,7 +38,8 @@ static inline float net_exp(float x)
     const float scaled = x * 1.44269504f;
     const int32_t n = (int32_t)(scaled + (scaled < 0.0f ? -0.5f : 0.5f));
     const float r = (x - (float)n * 0.693359375f) + (float)n * 2.12194440e-4f;
-    float p = 1.0f / 720.0f;
+    float p = 1.0f / 5040.0f;
+    p = p * r + 1.0f / 720.0f;
     p = p * r + 1.0f / 120.0f;
     p = p * r + 1.0f / 24.0f;
     p = p * r + 1.0f / 6.0f;

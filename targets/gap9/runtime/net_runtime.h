@@ -55,7 +55,7 @@ typedef struct {
     int32_t begin[NET_MAX_LOOPS];
     int32_t end[NET_MAX_LOOPS];
     bool first, last;
-    int32_t core;
+    bool leader; /* this worker has the first iterations: the one that counts calls */
 } net_range_t;
 
 typedef void (*net_body_t)(const net_tile_t *tile, const net_range_t *range);
@@ -128,7 +128,7 @@ typedef struct {
 
 extern net_memory_t net_memory;
 
-/* Counters that the report shows; kept by worker 0. */
+/* Counters that the report shows; kept by worker 0 and, for bodies, by the worker that leads the call. */
 typedef struct {
     uint32_t gather, scatter; /* ConvGradX bodies run */
     uint32_t tiles;

@@ -380,7 +380,7 @@ static void compute(const net_tile_t *tile, const net_group_t *group, int32_t co
 {
     for (int32_t p = 0; p < group->phase_count; ++p) {
         const net_phase_t *const phase = &group->phases[p];
-        net_range_t range = {.first = tile->first, .last = tile->last, .core = core};
+        net_range_t range = {.first = tile->first, .last = tile->last, .leader = core == 0};
         for (int32_t i = 0; i < group->loop_count; ++i) {
             range.begin[i] = tile->loop[i].start;
             range.end[i] = tile->loop[i].start + tile->loop[i].size;
@@ -391,6 +391,7 @@ static void compute(const net_tile_t *tile, const net_group_t *group, int32_t co
             range.begin[phase->core_loop] = all.start + all.size * core / cores;
             range.end[phase->core_loop] = all.start + all.size * (core + 1) / cores;
             busy = range.begin[phase->core_loop] < range.end[phase->core_loop];
+            range.leader = busy && range.begin[phase->core_loop] == all.start;
         }
         if (p > 0)
             pi_cl_team_barrier();

@@ -62,6 +62,8 @@ void hal_fail(const char *format, ...)
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     snprintf(who, sizeof who, "worker %d", core);
+    static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&first); /* never released: one message, whoever fails at the same time */
     fflush(stdout);
     fprintf(stderr, "hal: %s: %s\n", role == HAL_FC ? "FC" : role == HAL_CONTROLLER ? "controller" : who, message);
     fflush(stderr);

@@ -1,0 +1,139 @@
+"""The greedy planner: whatever the memories, the plan passes the static check; what does not fit is explained."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deeploy_ext.errors import BadInputError, InfeasibleError
+from deeploy_ext.graph.lower import lower
+from deeploy_ext.planning.allocation import Request, pack
+from deeploy_ext.planning.plan import Plan
+from deeploy_ext.planning.planner import PlanOptions, make_plan
+from support import GAP9, planned, task_of
+
+requests = st.lists(
+    st.tuples(st.integers(1, 9), st.integers(0, 9), st.integers(0, 9)).map(lambda r: (r[0] * 8, min(r[1:]), max(r[1:]))),
+    max_size=25,
+).map(lambda rs: [Request(f"r{i}", *r) for i, r in enumerate(rs)])
+
+
+@given(requests)
+def test_packed_blocks_that_live_together_never_overlap(wanted: list[Request]) -> None:
+    at = pack(wanted)
+    for i, a in enumerate(wanted):
+        assert at[a.name] % 8 == 0
+        for b in wanted[i + 1 :]:
+            together = a.first <= b.last and b.first <= a.last
+            assert not together or at[a.name] + a.bytes <= at[b.name] or at[b.name] + b.bytes <= at[a.name]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(["TinyCNN", "SimpleMLP", "TinyAutoencoder"]),
+    st.integers(11_000, 30_000),
+    st.integers(165_000, 220_000),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 8),
+)
+def test_any_plan_passes_the_static_check_or_names_what_is_missing(net, l1, l2, promote, double_buffer, cores) -> None:
+    task = task_of(net)
+    try:
+        made = planned(task, l1=l1, l2=l2, promote=promote, double_buffer=double_buffer, cores=cores)
+    except InfeasibleError as error:
+        assert error.needed > error.available
+        assert f"--{error.level.lower()} " in str(error)
+        return
+    for level, use in made.plan.memory.items():
+        assert 0 <= use.lower_bound <= use.used <= use.capacity, level
+
+
+@pytest.mark.parametrize("flags", [{}, {"promote": True}, {"double_buffer": True}, {"promote": True, "double_buffer": True}])
+def test_the_suggested_l1_is_the_smallest_that_works(flags: dict) -> None:
+    program = lower(task_of("TinyCNN"))
+    with pytest.raises(InfeasibleError) as caught:
+        make_plan(program, GAP9, PlanOptions(l1=10_300, **flags))
+    smallest = int(str(caught.value).split("--l1 ")[1].split(" ")[0])
+    assert caught.value.level == "L1"
+    planned(task_of("TinyCNN"), l1=smallest, **flags)
+    with pytest.raises(InfeasibleError):
+        make_plan(program, GAP9, PlanOptions(l1=smallest - 8, **flags))
+
+
+def test_the_suggested_l2_works() -> None:
+    program = lower(task_of("TinyCNN"))
+    for l2 in (100_000, 163_900):
+        with pytest.raises(InfeasibleError) as caught:
+            make_plan(program, GAP9, PlanOptions(l2=l2))
+        smallest = int(str(caught.value).split("--l2 ")[1].split(" ")[0])
+        if l2 > 163_840:
+            planned(task_of("TinyCNN"), l2=smallest)
+
+
+def test_an_l2_too_small_for_everything_is_infeasible_without_promotion() -> None:
+    with pytest.raises(InfeasibleError, match="--default-level L3"):
+        planned(task_of("ResNet8"), default_level="L2", l2=800_000)
+
+
+def test_promotion_never_moves_more_than_leaving_everything_in_l3() -> None:
+    nothing = planned(task_of("ResNet8")).plan
+    some = planned(task_of("ResNet8"), promote=True, l2=1_000_000).plan
+    everything = planned(task_of("ResNet8"), promote=True).plan
+    moved = [plan.traffic["step"].l3_l2 for plan in (nothing, some, everything)]
+    assert moved[0] > moved[1] > moved[2]
+    assert {p.level for p in some.placements if p.storage != "reset"} >= {"L2", "L3"}
+
+
+def test_double_buffering_is_chosen_only_where_it_pays() -> None:
+    single = planned(task_of("ResNet8"), promote=True).plan
+    double = planned(task_of("ResNet8"), promote=True, double_buffer=True).plan
+    assert double.cycles("step") < single.cycles("step")
+    assert not any(group.double_buffer for group in single.groups)
+    assert 0 < sum(group.double_buffer for group in double.groups) < len(double.groups)
+    assert all(group.tiles > 1 for group in double.groups if group.double_buffer)
+
+
+def test_the_same_input_gives_the_same_bytes_and_the_text_reads_back() -> None:
+    texts = [planned(task_of("TinyCNN"), double_buffer=True, promote=True, l1=14_000).plan.to_json() for _ in range(2)]
+    assert texts[0] == texts[1]
+    assert Plan.from_json(texts[0]).to_json() == texts[0]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "other"}', '{"schema": "deeploy_ext/plan/1"}'])
+def test_what_is_no_plan_is_refused(text: str) -> None:
+    with pytest.raises(BadInputError):
+        Plan.from_json(text)
+
+
+def test_cores_beyond_the_target_are_refused() -> None:
+    with pytest.raises(BadInputError, match="1 to 8"):
+        planned(task_of("TinyCNN"), cores=9)
+
+
+@pytest.mark.parametrize("net", ["TinyCNN", "ResNet8", "SimpleMLP"])
+@pytest.mark.parametrize("promote", [False, True])
+def test_every_value_is_still_in_its_place_when_it_is_read(net: str, promote: bool) -> None:
+    """Aliases, in-place results and reused addresses: no byte of a value is overwritten before its last reader."""
+    made = planned(task_of(net), promote=promote)
+    homes = {value: p for p in made.plan.placements for value in p.values}
+    contents: dict[tuple[str, int], str] = {}
+
+    def root(value: str) -> str:
+        while value in made.program.same:
+            value = made.program.same[value]
+        return value
+
+    def cells(value: str) -> list[tuple[str, int]]:
+        start = homes[value].address
+        return [(homes[value].level, at) for at in range(start, start + made.program.values[value].bytes, 8)]
+
+    for value in (*made.program.persistent, *made.program.arguments):
+        contents.update(dict.fromkeys(cells(value), root(value)))
+    for _ in range(2):
+        for call in made.program.calls:
+            for value in call.reads:
+                assert {contents.get(cell) for cell in cells(value)} == {root(value)}, (call.name, value)
+            for value in call.writes:
+                contents.update(dict.fromkeys(cells(value), root(value)))
