@@ -56,7 +56,7 @@ def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> E
     sizes = {level: _bytes(plan, target, level) for level in ("L1", "L2", "L3")}
     context = {
         "task": task, "plan": plan, "rows": rows, "entries": entries, "bodies": bodies.functions(),
-        "tables": tables.definitions, "sizes": sizes, "homes": homes, "data_count": len(task.data),
+        "tables": tables.definitions, "sizes": sizes, "homes": homes, "data_count": sum(row.entry.role == Role.DATA for row in rows),
         "c_string": c_string, "c_comment": c_comment, "c_float": c_float, "batches": len(task.batches),
         "capacity": {level: use.capacity for level, use in plan.memory.items()},
     }  # fmt: skip

@@ -80,8 +80,8 @@ def lower(task: TrainingTask) -> Program:
         graph = model.clone().graph
         for run in PASSES:
             run(graph)
-        inputs = {value.name for value in graph.inputs}
-        outputs = {value.name for value in graph.outputs}
+        inputs = {value.name or "" for value in graph.inputs}
+        outputs = {value.name or "" for value in graph.outputs}
         constants |= {n: v.const_value.numpy() for n, v in graph.initializers.items() if v.const_value is not None}
         made = [_call(entry, node, values, same, inputs, outputs) for node in graph]
         calls += schedule([call for call in made if not call.invocation.operator.view], {*inputs, *constants}, same)
@@ -135,8 +135,8 @@ def _call(
     node: ir.Node,
     values: dict[str, TensorType],
     same: dict[str, str],
-    inputs: set[str | None],
-    outputs: set[str | None],
+    inputs: set[str],
+    outputs: set[str],
 ) -> Call:
     invocation = invocation_of(node)
     operator = invocation.operator

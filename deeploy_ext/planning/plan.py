@@ -214,12 +214,17 @@ class Plan:
                 data["target"],
                 data["options"],
                 tuple(map(_group, data["groups"])),
-                tuple(Placement(**{**p, "values": tuple(p["values"])}) for p in data["placements"]),
+                tuple(map(_placement, data["placements"])),
                 {k: LevelUse(**v) for k, v in data["memory"].items()},
                 {k: Traffic(**v) for k, v in data["traffic"].items()},
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadInputError(f"not a plan file ({type(error).__name__}: {error}); use one written by --dump.") from error
+
+
+def _placement(data: dict[str, Any]) -> Placement:
+    values: dict[str, Any] = {"values": tuple(data["values"])}
+    return Placement(**(data | values))
 
 
 def _group(data: dict[str, Any]) -> Group:

@@ -378,7 +378,8 @@ static void ConvGradX_main_1(const net_tile_t *tile, const net_range_t *range)
     if (dY_box->size[2] == DY_UNTILED_2 && dY_box->size[3] == DY_UNTILED_3 && dX_box->size[2] == DX_UNTILED_2 && dX_box->size[3] == DX_UNTILED_3) {
     /* gather: each dX element is summed in a register; only the taps of its stride phase are visited */
     enum { EVERY_Y = 1, EVERY_X = 1 };
-    net_stats.gather += range->core == 0;
+    if (range->leader)
+        ++net_stats.gather;
     for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
     for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
     for (int32_t iy = range->begin[LOOP_IY]; iy < range->end[LOOP_IY]; ++iy) {
@@ -403,7 +404,8 @@ static void ConvGradX_main_1(const net_tile_t *tile, const net_range_t *range)
     const int32_t oy_end = dY_box->start[2] + dY_box->size[2], ox_end = dY_box->start[3] + dY_box->size[3];
     const int32_t iy_begin = range->begin[LOOP_IY], iy_size = range->end[LOOP_IY] - iy_begin;
     const int32_t ix_begin = range->begin[LOOP_IX], ix_size = range->end[LOOP_IX] - ix_begin;
-    net_stats.scatter += range->core == 0;
+    if (range->leader)
+        ++net_stats.scatter;
     for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
     for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
     for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci) {

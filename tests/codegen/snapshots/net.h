@@ -13,6 +13,11 @@
 #define NET_L2_BYTES 6432
 #define NET_L3_BYTES 8
 
+/* The memories this plan was made for. */
+#define NET_L1_CAPACITY 12000
+#define NET_L2_CAPACITY 1572864
+#define NET_L3_CAPACITY 8388608
+
 #define NET_DATA_COUNT 2 /* the first rows of net_tensors */
 #define NET_TENSOR_COUNT 18
 
