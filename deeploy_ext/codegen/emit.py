@@ -17,8 +17,8 @@ from deeploy_ext.planning.plan import Group, Placement, Plan
 from deeploy_ext.planning.target import Target, load_target
 from deeploy_ext.training.task import TrainingTask
 
-RUNTIME_SOURCES = ("net_memory.c", "net_walker.c")
-RUNTIME_HEADERS = ("net_runtime.h", "net_index.h", "net_math.h")
+RUNTIME_SOURCES = ("net_memory.c", "net_transfer.c", "net_walker.c")
+RUNTIME_HEADERS = ("net_runtime.h", "net_transfer.h", "net_index.h", "net_math.h")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> E
     sizes = {level: _bytes(plan, target, level) for level in ("L1", "L2", "L3")}
     context = {
         "task": task, "plan": plan, "rows": rows, "entries": entries, "bodies": bodies.functions(),
-        "tables": tables.definitions, "sizes": sizes, "homes": homes, "data_count": sum(row.entry.role == Role.DATA for row in rows),
+        "tables": tables.definitions, "sizes": sizes, "homes": homes,
+        "data_count": sum(row.entry.role == Role.DATA for row in rows),
         "c_string": c_string, "c_comment": c_comment, "c_float": c_float, "batches": len(task.batches),
         "capacity": {level: use.capacity for level, use in plan.memory.items()},
     }  # fmt: skip

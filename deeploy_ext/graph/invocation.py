@@ -59,7 +59,7 @@ def checked_attributes(node: ir.Node, operator: Operator) -> dict[str, Any]:
     """All attributes of the operator with defaults filled in. Refuses attributes and types that it does not list."""
     found: dict[str, Any] = {}
     for attribute in node.attributes.values():
-        if attribute.name in operator.ignored_attributes:
+        if attribute.name in operator.redundant_attributes:
             continue
         if attribute.name not in operator.attributes:
             raise BadInputError(
@@ -109,4 +109,5 @@ def invocation_of(node: ir.Node) -> Invocation:
         outputs=tuple(type_of(value) for value in node.outputs),
         attributes=checked_attributes(node, operator),
         constants=constants,
+        redundant={a.name: _plain(a) for a in node.attributes.values() if a.name in operator.redundant_attributes},
     )

@@ -63,10 +63,12 @@ class Terminal:
         """Prints the verdict and, unless quiet, the figures."""
         losses = report.verdict.losses
         self.line(f"Losses: {losses.errors} out of {losses.total}")
-        self.line(f"Errors: {report.errors} out of {report.total}")
+        self.line(f"Errors: {report.verdict.errors} out of {report.verdict.total}")
         for name, category in report.verdict.categories().items():
             self._failures(name, category, report)
         if report.expected:
+            expected = report.expected
+            self.line(f"Errors against the maker's own losses and weights: {expected.errors} out of {expected.total}")
             for name in ("losses", "parameters"):
                 self._failures(f"{name} expected by the maker", getattr(report.expected, name), report)
         if report.repeat:
@@ -106,6 +108,8 @@ def _finding(finding: Finding, unit: str, tolerance: float) -> str:
 
 def _figures(report: Report) -> Iterable[str]:
     cycles = report.cycles
+    kinds = ", ".join(f"{category.total} {name}" for name, category in report.verdict.categories().items())
+    yield f"Compared with the golden run: {kinds}"
     yield f"Cycles ({cycles.kind}, {cycles.model}): {cycles.minibatch:,} per mini-batch, {cycles.update:,} per update"
     yield f"Multiply-accumulates: {report.macs:,} per mini-batch"
     yield f"Peak memory: {_memory(report.memory)}"

@@ -154,7 +154,7 @@ class BatchNormalizationGrad(Operator):
     op_type = "BatchNormalizationGrad"
     inputs = ("dY", "X", "scale", "saved_mean", "saved_inv_std")
     outputs = ("dX", "dscale", "dB")
-    ignored_attributes = frozenset({"epsilon"})
+    redundant_attributes = frozenset({"epsilon"})
     in_place = (("dY", "dX"),)
     function = """(dY, X, scale, saved_mean, saved_inv_std) => (dX, dscale, dB) {
         flat_shape = Constant <value_ints: ints = [0, 0, -1]> ()

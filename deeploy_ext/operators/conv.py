@@ -80,6 +80,13 @@ def _check(call: Invocation, x: tuple[int, ...], w: tuple[int, ...]) -> None:
         raise call.refuse(f"a convolution of rank {len(x)}", "use 2-D convolutions (N,C,H,W)")
     if call.attributes["auto_pad"] != "NOTSET":
         raise call.refuse(f"auto_pad={call.attributes['auto_pad']}", "export the model with explicit pads")
+    kernel = call.redundant.get("kernel_shape", w[2:])
+    if tuple(kernel) != w[2:]:
+        raise call.refuse(f"kernel_shape {list(kernel)} with W {w}", "make it the spatial shape of W")
+    for name, count, least in (("strides", 2, 1), ("dilations", 2, 1), ("pads", 4, 0)):
+        given = call.attributes[name]
+        if len(given) != count or min(given) < least:
+            raise call.refuse(f"{name} {list(given)}", f"give {count} numbers of at least {least}")
     group = call.attributes["group"]
     if group < 1 or w[0] % group or x[1] != w[1] * group:
         raise call.refuse(f"X {x} with W {w} in {group} groups", "make the channel counts agree")
@@ -91,7 +98,7 @@ def _out_size(call: Invocation, x: tuple[int, ...], w: tuple[int, ...]) -> tuple
         (x[2 + i] + a["pads"][i] + a["pads"][2 + i] - a["dilations"][i] * (w[2 + i] - 1) - 1) // a["strides"][i] + 1
         for i in (0, 1)
     ]
-    if min(sizes) < 1 or min(a["pads"]) < 0:
+    if min(sizes) < 1:
         raise call.refuse(f"X {x} with W {w} and pads {list(a['pads'])}", "make the kernel fit into the padded image")
     return sizes[0], sizes[1]
 
@@ -104,7 +111,7 @@ class Conv(Operator):
     outputs = ("Y",)
     optional = frozenset({"B"})
     attributes = _ATTRIBUTES
-    ignored_attributes = frozenset({"kernel_shape"})
+    redundant_attributes = frozenset({"kernel_shape"})
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         x, w = call["X"].shape, call["W"].shape
@@ -140,7 +147,7 @@ class ConvGrad(Operator):
     outputs = ("dX", "dW", "dB")
     optional = frozenset({"dX", "dW", "dB"})
     attributes = _ATTRIBUTES
-    ignored_attributes = frozenset({"kernel_shape"})
+    redundant_attributes = frozenset({"kernel_shape"})
     function = """<strides, pads, dilations, group> (dY, X, W) => (dX, dW, dB) {
         dX = deeploy_ext.ConvGradX <strides: ints = @strides, pads: ints = @pads, dilations: ints = @dilations,
             group: int = @group> (dY, W, X)
@@ -165,7 +172,7 @@ class ConvGradX(Operator):
     inputs = ("dY", "W", "X")
     outputs = ("dX",)
     attributes = _ATTRIBUTES
-    ignored_attributes = frozenset({"kernel_shape"})
+    redundant_attributes = frozenset({"kernel_shape"})
     variants = (Variant("gather", (("dY", 2), ("dY", 3), ("dX", 2), ("dX", 3))), Variant("scatter"))
     function = """<strides, pads, dilations, group> (dY, W, X) => (dX) {
         full = ConvTranspose <strides: ints = @strides, dilations: ints = @dilations, group: int = @group> (dY, W)
@@ -215,7 +222,7 @@ class ConvGradW(Operator):
     inputs = ("dY", "X", "W")
     outputs = ("dW",)
     attributes = _ATTRIBUTES
-    ignored_attributes = frozenset({"kernel_shape"})
+    redundant_attributes = frozenset({"kernel_shape"})
     function = """<strides, pads, dilations, group> (dY, X, W) => (dW) {
         group_count = Constant <value_int: int = @group> ()
         axis0 = Constant <value_ints: ints = [0]> ()

@@ -110,7 +110,8 @@ class Invocation:
     """One use of an operator, as its methods see it: types, checked attributes and constant inputs, in operand order.
 
     ``inputs``/``outputs`` hold None for absent optional operands; ``outputs`` is empty during inference.
-    ``constants`` holds the values of inputs known at compile time, by operand name.
+    ``constants`` holds the values of inputs known at compile time, by operand name, ``redundant`` those of redundant
+    attributes as far as they are given.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Invocation:
     outputs: tuple[TensorType | None, ...]
     attributes: Mapping[str, Any]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    redundant: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __getitem__(self, operand: str) -> TensorType:
         """Type of an operand that must be present."""
@@ -146,7 +148,7 @@ class Operator:
         domain, op_type: ONNX name. ``since``: opset version of the domain the semantics come from.
         inputs, outputs: operand names in ONNX order. ``optional``: those that may be absent.
         attributes: name -> default, or REQUIRED. Attributes not listed here are refused.
-        ignored_attributes: attributes without influence on the result, e.g. ``kernel_shape`` (derived from W).
+        redundant_attributes: attributes that repeat what the operands say, e.g. ``kernel_shape``; checked, then dropped.
         function: reference body in ONNX's textual function syntax, for operators outside the standard domain.
         needed: optional outputs that the phases need even when the graph does not use them.
         in_place: (input, output) pairs that *may* share storage because each element is read before it is written.
@@ -164,7 +166,7 @@ class Operator:
     outputs: ClassVar[tuple[str, ...]]
     optional: ClassVar[frozenset[str]] = frozenset()
     attributes: ClassVar[Mapping[str, Any]] = {}
-    ignored_attributes: ClassVar[frozenset[str]] = frozenset()
+    redundant_attributes: ClassVar[frozenset[str]] = frozenset()
     function: ClassVar[str | None] = None
     needed: ClassVar[tuple[str, ...]] = ()
     in_place: ClassVar[tuple[tuple[str, str], ...]] = ()

@@ -12,7 +12,7 @@ from itertools import combinations, product
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.planning.nest import Nest, Tiling, make_nest, row_of
-from deeploy_ext.planning.plan import BlockPlan, Group, Placement, Plan
+from deeploy_ext.planning.plan import CONTIGUOUS, BlockPlan, Group, Placement, Plan
 from deeploy_ext.planning.target import Target, load_target
 
 Span = tuple[int, int, str]
@@ -31,6 +31,9 @@ def check_plan(program: Program, plan: Plan) -> None:
     """
     target = load_target(plan.target)
     homes = {value: placement for placement in plan.placements for value in placement.values}
+    values = [value for placement in plan.placements for value in placement.values]
+    if len(values) != len(set(values)):
+        raise _fail("placements", "a value has two places; this version keeps every value in one")
     _check_schedule(program, plan)
     _check_placements(program, plan, homes, target)
     calls = {(call.entry, call.name): (i, call) for i, call in enumerate(program.calls)}
@@ -44,7 +47,11 @@ def _fail(where: str, what: str) -> PlanError:
 
 
 def _check_schedule(program: Program, plan: Plan) -> None:
-    """Every phase of every node runs once, in order."""
+    """Every phase of every node runs once, in order; nothing is asked for that the emitted code cannot do."""
+    if plan.entries != program.entries:
+        raise _fail("entries", f"{list(plan.entries)} are not the program's {list(program.entries)}")
+    if plan.prepare:
+        raise _fail(f"prepared image '{plan.prepare[0].image}'", "no kernel of this version takes one")
     wanted = [
         (call.entry, call.name, phase.name)
         for call in program.calls
@@ -65,6 +72,8 @@ def _check_placements(program: Program, plan: Plan, homes: dict[str, Placement],
             touched.setdefault(homes[value].storage, []).append(position)
     for placement in plan.placements:
         where = f"storage '{placement.storage}'"
+        if placement.layout != CONTIGUOUS:
+            raise _fail(where, f"layout '{placement.layout}' is not known to this version")
         level = target.levels.get(placement.level)
         if level is None or placement.address % level.alignment or placement.address < 0:
             raise _fail(where, f"address {placement.address} in {placement.level} is not aligned")

@@ -236,7 +236,7 @@ def row_of(axis: AxisPlan, loops: Sequence[LoopPlan], at: Mapping[int, int]) -> 
 
 
 def commands_per_box(sizes: Sequence[int], extents: Sequence[int]) -> int:
-    """2-D transfers that move a box of ``sizes`` out of a tensor of ``extents``, as the runtime's ``move_box`` does it."""
+    """2-D transfers that move a box of ``sizes`` out of a tensor of ``extents``, as the runtime's ``net_move_box`` does it."""
     axis = len(sizes) - 1
     while axis > 0 and sizes[axis] == extents[axis]:
         axis -= 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from deeploy_ext.errors import InfeasibleError
 from deeploy_ext.planning.allocation import Request, pack, peak
-from deeploy_ext.planning.plan import Placement
+from deeploy_ext.planning.plan import CONTIGUOUS, Placement
 from deeploy_ext.planning.storage import Storage
 from deeploy_ext.planning.target import Target
 
@@ -68,5 +68,7 @@ def place(storages: Sequence[Storage], levels: dict[str, str], target: Target, r
                 available=room[level],
             )
         for s in members:
-            found[s.name] = Placement(s.name, level, addresses[s.name], s.bytes, s.first, s.last, s.persistent, s.values)
+            found[s.name] = Placement(
+                s.name, level, addresses[s.name], s.bytes, CONTIGUOUS, s.first, s.last, s.persistent, s.values
+            )
     return tuple(found[s.name] for s in storages)

@@ -132,18 +132,38 @@ class Group:
         return math.prod(self.loops[i].count for i in self.order)
 
 
+CONTIGUOUS = "contiguous"
+"""The layout of a tensor in C order without border or gaps; the only one that the emitted tables express so far."""
+
+
 @dataclass(frozen=True)
 class Placement:
-    """Where a storage lives: level, byte offset, and the schedule positions (first, last) it is live at."""
+    """A placement segment: where a storage lives from schedule position ``first`` to ``last``, both included.
+
+    Attributes:
+        level, address: memory level and byte offset in it.
+        layout: how the values lie there.
+        persistent: the contents are kept between entries.
+        values: names of the values that share the storage.
+    """
 
     storage: str
     level: str
     address: int
     bytes: int
+    layout: str
     first: int
     last: int
     persistent: bool
     values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """A weight image in a kernel's own order, made once per update: from which value, into which."""
+
+    source: str
+    image: str
 
 
 @dataclass(frozen=True)
@@ -166,12 +186,21 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Plan:
-    """All decisions; see the module docstring. ``options`` are those that shaped it."""
+    """All decisions; see the module docstring.
+
+    Attributes:
+        options: those that shaped the plan, with the target's own values filled in.
+        entries: names of the entries in execution order.
+        groups: tile nests of all entries, in execution order.
+        prepare: weight images; the portable kernels need none.
+    """
 
     target: str
     options: dict[str, Any]
+    entries: tuple[str, ...]
     groups: tuple[Group, ...]
     placements: tuple[Placement, ...]
+    prepare: tuple[Prepare, ...]
     memory: dict[str, LevelUse]
     traffic: dict[str, Traffic] = field(default_factory=dict[str, Traffic])
 
@@ -195,6 +224,7 @@ class Plan:
             f' "options": {json.dumps(self.options, sort_keys=True)},\n'
             f' "memory": {json.dumps({k: asdict(v) for k, v in self.memory.items()})},\n'
             f' "traffic": {json.dumps({k: asdict(v) for k, v in self.traffic.items()})},\n'
+            f' "entries": {json.dumps(self.entries)},\n "prepare": {json.dumps([asdict(p) for p in self.prepare])},\n'
             f' "placements": {lines(self.placements)},\n "groups": {lines(self.groups)}\n'
             "}\n"
         )
@@ -213,8 +243,10 @@ class Plan:
             return Plan(
                 data["target"],
                 data["options"],
+                tuple(data["entries"]),
                 tuple(map(_group, data["groups"])),
                 tuple(map(_placement, data["placements"])),
+                tuple(Prepare(**p) for p in data["prepare"]),
                 {k: LevelUse(**v) for k, v in data["memory"].items()},
                 {k: Traffic(**v) for k, v in data["traffic"].items()},
             )

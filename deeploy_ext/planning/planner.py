@@ -12,7 +12,7 @@ from deeploy_ext.operators.spec import Phase
 from deeploy_ext.planning.cost import Machine, core_loop
 from deeploy_ext.planning.nest import Nest, Operand, make_nest, nests_of
 from deeploy_ext.planning.placement import place, promote, requests_of
-from deeploy_ext.planning.plan import AxisPlan, BlockPlan, BodyPlan, Group, LevelUse, Placement, Plan, Traffic
+from deeploy_ext.planning.plan import CONTIGUOUS, AxisPlan, BlockPlan, BodyPlan, Group, LevelUse, Placement, Plan, Traffic
 from deeploy_ext.planning.search import Choice, NestSearch, Room
 from deeploy_ext.planning.storage import lower_bound, storages_of
 from deeploy_ext.planning.target import Target
@@ -72,7 +72,9 @@ class _Planner:
                 moved, so_far = choice.transfers, traffic[call.entry]
                 traffic[call.entry] = Traffic(so_far.l3_l2 + moved.ram_bytes, so_far.l2_l1 + moved.dma_bytes)
         memory = self._memory(placements, groups, levels)
-        return Plan(self.target.name, self._options(), tuple(groups), self._arguments() + placements, memory, traffic)
+        places = self._arguments() + placements
+        entries = self.program.entries
+        return Plan(self.target.name, self._options(), entries, tuple(groups), places, (), memory, traffic)
 
     def _options(self) -> dict[str, Any]:
         o = self.options
@@ -210,7 +212,7 @@ class _Planner:
         found: list[Placement] = []
         address, last = self.target.runtime_bytes, len(self.program.calls) - 1
         for name in self.program.arguments:
-            found.append(Placement(name, "L1", address, self._size(name), 0, last, True, (name,)))
+            found.append(Placement(name, "L1", address, self._size(name), CONTIGUOUS, 0, last, True, (name,)))
             address += self._aligned_l1(self._size(name))
         return tuple(found)
 

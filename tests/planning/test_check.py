@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from deeploy_ext.planning.check import PlanError, check_plan
-from deeploy_ext.planning.plan import BlockPlan, Group, Plan
+from deeploy_ext.planning.plan import BlockPlan, Group, Plan, Prepare
 from support import Made, planned, task_of
 
 
@@ -77,6 +77,10 @@ def faults(plan: Plan) -> dict[str, Plan]:
         "a storage is not aligned": replace(plan, placements=tuple(unaligned)),
         "a persistent storage is given up": replace(plan, placements=tuple(short)),
         "a storage ends outside": replace(plan, placements=tuple(outside)),
+        "a value has two places": replace(plan, placements=(*plan.placements, plan.placements[-1])),
+        "an unknown layout": replace(plan, placements=(replace(placements[0], layout="padded"), *placements[1:])),
+        "an image that no kernel takes": replace(plan, prepare=(Prepare("w", "w'"),)),
+        "an entry is missing": replace(plan, entries=plan.entries[:1]),
         "a value has no place": replace(plan, placements=plan.placements[:-1]),
     }
 

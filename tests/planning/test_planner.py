@@ -137,3 +137,29 @@ def test_every_value_is_still_in_its_place_when_it_is_read(net: str, promote: bo
                 assert {contents.get(cell) for cell in cells(value)} == {root(value)}, (call.name, value)
             for value in call.writes:
                 contents.update(dict.fromkeys(cells(value), root(value)))
+
+
+def test_batch_normalisation_is_split_over_space_when_a_channel_does_not_fit() -> None:
+    """Its phases then run one nest after the other: statistics over all tiles first, then normalise."""
+    made = planned(task_of("ResNet8"), l1=13_000)
+    for op_type, phases in (("BatchNormInternal", 3), ("BatchNormalizationGrad", 2)):
+        nodes = {c.name for c in made.program.calls if c.invocation.operator.op_type == op_type}
+        groups = [g for g in made.plan.groups if g.node in nodes and any(g.loops[i].name == "s" for i in g.order)]
+        assert groups, f"no {op_type} is split over space"
+        for node in {g.node for g in groups}:
+            assert sum(g.node == node for g in made.plan.groups) == phases
+
+
+def test_dispatch_is_folded_only_where_every_tile_agrees() -> None:
+    made = planned(task_of("ResNet8"), promote=True, l1=40_000, dispatch="static")
+    groups = {g.node: g for g in made.plan.groups}
+    chosen = {
+        call.name: groups[call.name].bodies[0].variant
+        for call in made.program.calls
+        if call.invocation.operator.op_type == "ConvGradX"
+    }
+    assert set(chosen.values()) == {"gather", "scatter"}
+    for name, variant in chosen.items():
+        blocks = {b.operand: b for b in groups[name].blocks}
+        images = [axis for operand in ("dY", "dX") for axis in blocks[operand].axes[2:]]
+        assert (variant == "gather") == all(size == axis.extent for axis in images for _, size in axis.regions)

@@ -8,8 +8,7 @@
 
 #include "net_runtime.h"
 #include "net_trace.h"
-
-#define MAX_IN_FLIGHT 12 /* transfers per hop; the DMA has 16 identifiers */
+#include "net_transfer.h"
 
 /* Position in a tile nest. */
 typedef struct {
@@ -31,105 +30,10 @@ typedef struct {
     net_tile_t tile;
     progress_t progress[NET_MAX_OPERANDS];
     cursor_t now, next, after;
-    pi_cl_dma_cmd_t dma[MAX_IN_FLIGHT];
-    pi_cl_ram_req_t ram[MAX_IN_FLIGHT];
-    uint32_t dma_issued, dma_done, ram_issued, ram_done, ram_writes;
+    net_transfers_t moving;
 } walker_t;
 
 _Static_assert(sizeof(walker_t) <= NET_RUNTIME_BYTES, "the planner reserves NET_RUNTIME_BYTES for the walker");
-_Static_assert(MAX_IN_FLIGHT <= 32, "ram_writes has one bit per request");
-
-/* ---- transfers ----------------------------------------------------------------------------------------------- */
-
-static void wait_dma(walker_t *w, uint32_t until)
-{
-    while (w->dma_done < until)
-        pi_cl_dma_cmd_wait(&w->dma[w->dma_done++ % MAX_IN_FLIGHT]);
-}
-
-static void wait_ram(walker_t *w, uint32_t until)
-{
-    while (w->ram_done < until) {
-        const uint32_t slot = w->ram_done++ % MAX_IN_FLIGHT;
-        if (w->ram_writes >> slot & 1)
-            pi_cl_ram_write_wait(&w->ram[slot]);
-        else
-            pi_cl_ram_read_wait(&w->ram[slot]);
-    }
-}
-
-/* One DMA command: `lines` of `length` bytes, `stride` apart in L2. */
-static void issue_dma(walker_t *w, bool out, uint32_t l2, uint32_t l1, uint32_t lines, uint32_t length, uint32_t stride)
-{
-    const pi_cl_dma_dir_e direction = out ? PI_CL_DMA_DIR_LOC2EXT : PI_CL_DMA_DIR_EXT2LOC;
-    const uintptr_t far = (uintptr_t)(net_memory.l2 + l2), near = (uintptr_t)(net_memory.l1 + l1);
-    if (w->dma_issued - w->dma_done == MAX_IN_FLIGHT)
-        wait_dma(w, w->dma_done + 1);
-    pi_cl_dma_cmd_t *const command = &w->dma[w->dma_issued++ % MAX_IN_FLIGHT];
-    if (lines == 1)
-        pi_cl_dma_cmd(far, near, length, direction, command);
-    else
-        pi_cl_dma_cmd_2d(far, near, lines * length, stride, length, direction, command);
-}
-
-/* One RAM request: `lines` of `length` bytes, `stride` apart in L3. */
-static void issue_ram(walker_t *w, bool out, uint32_t l3, uint32_t l2, uint32_t lines, uint32_t length, uint32_t stride)
-{
-    struct pi_device *const ram = &net_memory.ram;
-    uint8_t *const near = net_memory.l2 + l2;
-    l3 += net_memory.l3;
-    if (w->ram_issued - w->ram_done == MAX_IN_FLIGHT)
-        wait_ram(w, w->ram_done + 1);
-    const uint32_t slot = w->ram_issued++ % MAX_IN_FLIGHT;
-    w->ram_writes = out ? w->ram_writes | 1u << slot : w->ram_writes & ~(1u << slot);
-    if (lines == 1 && out)
-        pi_cl_ram_write(ram, l3, near, length, &w->ram[slot]);
-    else if (lines == 1)
-        pi_cl_ram_read(ram, l3, near, length, &w->ram[slot]);
-    else if (out)
-        pi_cl_ram_write_2d(ram, l3, near, lines * length, stride, length, &w->ram[slot]);
-    else
-        pi_cl_ram_read_2d(ram, l3, near, lines * length, stride, length, &w->ram[slot]);
-}
-
-typedef void (*issue_t)(walker_t *w, bool out, uint32_t far, uint32_t near, uint32_t lines, uint32_t length, uint32_t stride);
-
-/* Moves a box between a tensor at `far` and contiguous memory at `near`, in as few 2-D transfers as its shape allows. */
-static void move_box(walker_t *w, issue_t issue, const net_block_t *block, bool out, uint32_t far, uint32_t near,
-                     const int32_t start[], const int32_t size[])
-{
-    uint32_t stride[NET_MAX_RANK], pitch = block->item;
-    for (int32_t axis = block->rank - 1; axis >= 0; --axis) {
-        stride[axis] = pitch;
-        far += pitch * (uint32_t)start[axis];
-        pitch *= (uint32_t)block->axes[axis].extent;
-        if (size[axis] == 0)
-            return;
-    }
-    int32_t run = block->rank - 1; /* axes run .. rank-1 are contiguous */
-    while (run > 0 && size[run] == block->axes[run].extent)
-        --run;
-    const uint32_t length = (uint32_t)size[run] * stride[run];
-    const int32_t line = run - 1; /* the axis of a 2-D transfer's lines */
-    const uint32_t lines = line >= 0 ? (uint32_t)size[line] : 1;
-    const uint32_t at_once = length <= PI_CL_DMA_MAX_LENGTH ? lines : 1;
-    int32_t at[NET_MAX_RANK] = {0};
-    for (;;) {
-        uint32_t from = far;
-        for (int32_t axis = 0; axis < line; ++axis)
-            from += stride[axis] * (uint32_t)at[axis];
-        for (uint32_t done = 0; done < lines; done += at_once) {
-            const uint32_t pitch_of_lines = line >= 0 ? stride[line] : 0;
-            issue(w, out, from + done * pitch_of_lines, near, at_once, length, pitch_of_lines);
-            near += at_once * length;
-        }
-        int32_t axis = line - 1;
-        while (axis >= 0 && ++at[axis] == size[axis])
-            at[axis--] = 0;
-        if (axis < 0)
-            return;
-    }
-}
 
 /* ---- boxes ----------------------------------------------------------------------------------------------------- */
 
@@ -198,8 +102,8 @@ static void stage_in(walker_t *w, const net_group_t *group, int32_t b, const cur
     int32_t start[NET_MAX_RANK], size[NET_MAX_RANK];
     const uint32_t slot = p->staged++ % block->slots;
     box_of(group, block, cursor, start, size);
-    move_box(w, issue_ram, block, false, block->address, block->stage_slot[slot], start, size);
-    p->staged_at[slot] = w->ram_issued;
+    net_move_box(&w->moving, net_issue_ram, block, false, block->address, block->stage_slot[slot], start, size);
+    p->staged_at[slot] = w->moving.ram_issued;
 }
 
 /* Home or stage -> L1. */
@@ -214,13 +118,13 @@ static void load(walker_t *w, const net_group_t *group, int32_t b, const cursor_
     box_of(group, block, cursor, start, size);
     if (block->stage == NET_STAGE_TILE) {
         const uint32_t bytes = box_bytes(block, size);
-        wait_ram(w, p->staged_at[slot]);
+        net_wait_ram(&w->moving, p->staged_at[slot]);
         if (bytes)
-            issue_dma(w, false, block->stage_slot[slot], block->slot[slot], 1, bytes, 0);
+            net_issue_dma(&w->moving, false, block->stage_slot[slot], block->slot[slot], 1, bytes, 0);
     } else {
-        move_box(w, issue_dma, block, false, tile_home(block), block->slot[slot], start, size);
+        net_move_box(&w->moving, net_issue_dma, block, false, tile_home(block), block->slot[slot], start, size);
     }
-    p->loaded_at[slot] = w->dma_issued;
+    p->loaded_at[slot] = w->moving.dma_issued;
 }
 
 /* Makes the operand of the current tile ready: its box, its pointer, nothing still moving in or out of its slot. */
@@ -240,7 +144,7 @@ static void settle(walker_t *w, const net_group_t *group, int32_t b)
     }
     const uint32_t slot = p->current++ % block->slots;
     operand->data = net_memory.l1 + block->slot[slot];
-    wait_dma(w, p->loaded_at[slot] > p->stored_at[slot] ? p->loaded_at[slot] : p->stored_at[slot]);
+    net_wait_dma(&w->moving, p->loaded_at[slot] > p->stored_at[slot] ? p->loaded_at[slot] : p->stored_at[slot]);
 }
 
 /* Stage -> L3, for the store that reached the stage. */
@@ -251,9 +155,9 @@ static void stage_out(walker_t *w, const net_group_t *group, int32_t b)
     if (!p->leaving)
         return;
     const uint32_t slot = (p->stored - 1) % block->slots;
-    wait_dma(w, p->stored_at[slot]);
-    move_box(w, issue_ram, block, true, block->address, block->stage_slot[slot], p->start, p->size);
-    p->written_at[slot] = w->ram_issued;
+    net_wait_dma(&w->moving, p->stored_at[slot]);
+    net_move_box(&w->moving, net_issue_ram, block, true, block->address, block->stage_slot[slot], p->start, p->size);
+    p->written_at[slot] = w->moving.ram_issued;
     p->leaving = false;
 }
 
@@ -271,14 +175,14 @@ static void store(walker_t *w, const net_group_t *group, int32_t b)
     box_of(group, block, &w->now, p->start, p->size);
     if (block->stage == NET_STAGE_TILE) {
         const uint32_t bytes = box_bytes(block, p->size);
-        wait_ram(w, p->written_at[slot]);
+        net_wait_ram(&w->moving, p->written_at[slot]);
         if (bytes)
-            issue_dma(w, true, block->stage_slot[slot], block->slot[slot], 1, bytes, 0);
+            net_issue_dma(&w->moving, true, block->stage_slot[slot], block->slot[slot], 1, bytes, 0);
         p->leaving = true;
     } else {
-        move_box(w, issue_dma, block, true, tile_home(block), block->slot[slot], p->start, p->size);
+        net_move_box(&w->moving, net_issue_dma, block, true, tile_home(block), block->slot[slot], p->start, p->size);
     }
-    p->stored_at[slot] = w->dma_issued;
+    p->stored_at[slot] = w->moving.dma_issued;
 }
 
 /* Whole tensors between L3 and their image in L2, before or after the nest. */
@@ -287,9 +191,9 @@ static void stage_whole(walker_t *w, const net_group_t *group, bool out)
     for (int32_t b = 0; b < group->block_count; ++b) {
         const net_block_t *const block = &group->blocks[b];
         if (block->stage == NET_STAGE_WHOLE && (out ? block->stored : block->loaded))
-            issue_ram(w, out, block->address, block->stage_slot[0], 1, tensor_bytes(block), 0);
+            net_issue_ram(&w->moving, out, block->address, block->stage_slot[0], 1, tensor_bytes(block), 0);
     }
-    wait_ram(w, w->ram_issued);
+    net_wait_ram(&w->moving, w->moving.ram_issued);
 }
 
 /* ---- the nest: worker 0 ---------------------------------------------------------------------------------------- */
@@ -300,7 +204,7 @@ static void begin_group(walker_t *w, const net_group_t *group)
     w->now = w->next = w->after = origin;
     for (int32_t b = 0; b < group->block_count; ++b)
         w->progress[b] = (progress_t){0};
-    w->dma_issued = w->dma_done = w->ram_issued = w->ram_done = 0;
+    w->moving = (net_transfers_t){0};
     stage_whole(w, group, false);
     advance(&w->next, group);
     w->after = w->next;
@@ -357,8 +261,8 @@ static void end_tile(walker_t *w, const net_group_t *group)
     if (!group->double_buffer) {
         for (int32_t b = 0; b < group->block_count; ++b)
             stage_out(w, group, b);
-        wait_dma(w, w->dma_issued);
-        wait_ram(w, w->ram_issued);
+        net_wait_dma(&w->moving, w->moving.dma_issued);
+        net_wait_ram(&w->moving, w->moving.ram_issued);
     }
     w->now = w->next;
     w->next = w->after;
@@ -369,8 +273,8 @@ static void end_group(walker_t *w, const net_group_t *group)
 {
     for (int32_t b = 0; b < group->block_count; ++b)
         stage_out(w, group, b);
-    wait_dma(w, w->dma_issued);
-    wait_ram(w, w->ram_issued);
+    net_wait_dma(&w->moving, w->moving.dma_issued);
+    net_wait_ram(&w->moving, w->moving.ram_issued);
     stage_whole(w, group, true);
 }
 

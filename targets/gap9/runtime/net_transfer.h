@@ -1,0 +1,40 @@
+/* Transfers on both hops, issued and waited for by worker 0 alone.
+ *
+ * Each hop has a ring of requests in flight; a transfer is named by how many were issued up to it, and waiting for it
+ * waits for all before it too. No descriptor is reused before its transfer was waited for.
+ */
+#ifndef NET_TRANSFER_H
+#define NET_TRANSFER_H
+
+#include "net_runtime.h"
+
+#define NET_MAX_IN_FLIGHT 12 /* per hop; the DMA has 16 identifiers */
+
+typedef struct {
+    pi_cl_dma_cmd_t dma[NET_MAX_IN_FLIGHT];
+    pi_cl_ram_req_t ram[NET_MAX_IN_FLIGHT];
+    uint32_t dma_issued, dma_done, ram_issued, ram_done;
+    uint32_t ram_writes; /* bit mask over the ring: the request writes to L3 */
+} net_transfers_t;
+
+_Static_assert(NET_MAX_IN_FLIGHT <= 32, "ram_writes has one bit per request");
+
+/* Waits until that many transfers of the hop are complete. */
+void net_wait_dma(net_transfers_t *t, uint32_t until);
+void net_wait_ram(net_transfers_t *t, uint32_t until);
+
+/* Issues `lines` of `length` bytes, `stride` apart at `far`, contiguous at `near`. DMA: far is L2, near L1; RAM: far is
+ * L3, near L2. Addresses are offsets in the network's blocks.
+ */
+typedef void (*net_issue_t)(net_transfers_t *t, bool out, uint32_t far, uint32_t near, uint32_t lines, uint32_t length,
+                            uint32_t stride);
+void net_issue_dma(net_transfers_t *t, bool out, uint32_t l2, uint32_t l1, uint32_t lines, uint32_t length,
+                   uint32_t stride);
+void net_issue_ram(net_transfers_t *t, bool out, uint32_t l3, uint32_t l2, uint32_t lines, uint32_t length,
+                   uint32_t stride);
+
+/* Moves a box between a tensor at `far` and contiguous memory at `near`, in as few transfers as its shape allows. */
+void net_move_box(net_transfers_t *t, net_issue_t issue, const net_block_t *block, bool out, uint32_t far, uint32_t near,
+                  const int32_t start[], const int32_t size[]);
+
+#endif
