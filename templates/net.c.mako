@@ -12,7 +12,7 @@
 
 const net_tensor_t net_tensors[NET_TENSOR_COUNT] = {
 % for row in rows:
-    {${c_string(row.entry.name)}, NET_${row.entry.role.name}, NET_${row.home.level}, ${row.home.address}, ${row.home.bytes}},
+    {${c_string(row.entry.name)}, NET_${row.entry.role.name}, NET_${row.home.level}, ${row.home.address}, ${row.bytes}},
 % endfor
 };
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,10 @@ class TensorRow:
     entry: TensorEntry
     value: str
     home: Placement
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.entry.shape) * self.entry.dtype.itemsize
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ class Choice:
     double_buffer: bool
     stages: Mapping[str, str]
     l1_bytes: int
+    largest_block: int
     stage_bytes: int
     transfers: Transfers
     cycles: Cycles
@@ -148,7 +149,9 @@ class NestSearch:
         if "tile" in options[0].values():
             options.append({name: "whole" if stage == "tile" else stage for name, stage in options[0].items()})
         made = [self._choice(tiles, Room(room.l1, room.stage, double), stages) for stages in options]
-        fit = [c for c in made if c is not None and c.l1_bytes <= room.l1 and c.stage_bytes <= room.stage]
+        largest = self.machine.target.costs["dma.max_bytes"]
+        found = [c for c in made if c is not None and c.largest_block <= largest]
+        fit = [c for c in found if c.l1_bytes <= room.l1 and c.stage_bytes <= room.stage]
         return min(fit, key=lambda c: c.cycles.total) if fit else None
 
     def _tile_stages(self) -> dict[str, str]:
@@ -177,6 +180,7 @@ class NestSearch:
             room.double_buffer,
             stages,
             sum(b.bytes * b.slots for b in blocks.values()),
+            max((b.bytes for b in blocks.values()), default=0),
             sum(b.stage_bytes * b.stage_slots for b in blocks.values()),
             transfers,
             cycles,

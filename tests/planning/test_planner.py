@@ -11,7 +11,9 @@ from deeploy_ext.graph.lower import lower
 from deeploy_ext.planning.allocation import Request, pack
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
-from support import GAP9, planned, task_of
+from deeploy_ext.training.network import NetworkBuilder
+from deeploy_ext.training.task import TrainingSpec
+from support import GAP9, planned, task_from, task_of
 
 requests = st.lists(
     st.tuples(st.integers(1, 9), st.integers(0, 9), st.integers(0, 9)).map(lambda r: (r[0] * 8, min(r[1:]), max(r[1:]))),
@@ -148,6 +150,16 @@ def test_batch_normalisation_is_split_over_space_when_a_channel_does_not_fit() -
         assert groups, f"no {op_type} is split over space"
         for node in {g.node for g in groups}:
             assert sum(g.node == node for g in made.plan.groups) == phases
+
+
+def test_more_l1_than_one_transfer_can_fill_is_no_trap() -> None:
+    """A DMA command moves less than 128 KiB, whatever the size of L1."""
+    net = NetworkBuilder(1)
+    x = net.dense("wide", net.input("image", [1, 300]), (300, 200))
+    made = planned(task_from(net.model("wide", x, [1, 200]), TrainingSpec()), l1=4_000_000, promote=True)
+    blocks = [block for group in made.plan.groups for block in group.blocks]
+    assert max(block.bytes for block in blocks) <= 131_064
+    assert max(made.program.values[block.value].bytes for block in blocks) > 131_072
 
 
 def test_dispatch_is_folded_only_where_every_tile_agrees() -> None:
