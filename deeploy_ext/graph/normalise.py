@@ -16,7 +16,7 @@ from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.invocation import label
 from deeploy_ext.graph.shapes import infer_shapes
 from deeploy_ext.operators import find
-from deeploy_ext.operators.spec import MICROSOFT, ONNX, OWN
+from deeploy_ext.operators.spec import ONNX, OWN
 
 Pass = Callable[[ir.Graph], list[str]]
 
@@ -61,22 +61,20 @@ def axes_to_inputs(graph: ir.Graph) -> list[str]:
     return changed
 
 
-def complete_loss_gradients(graph: ir.Graph) -> list[str]:
-    """Gradients of losses written without their first operand, the gradient of the loss itself: add the constant 1."""
+def complete_operands(graph: ir.Graph) -> list[str]:
+    """Nodes written without their first operand where the operator says what is meant then (gradients of losses)."""
     changed: list[str] = []
     for node in graph:
         operator = find(node.domain, node.op_type)
-        if operator is None or operator.key not in _LOSS_GRADIENTS or len(node.inputs) != len(operator.inputs) - 1:
+        if operator is None or operator.implied is None or len(node.inputs) != len(operator.inputs) - 1:
             continue
-        inputs = [_new_constant(graph, f"{node.outputs[0].name}/one", np.array(1, np.float32)), *node.inputs]
+        implied = np.array(operator.implied, np.float32)
+        inputs = [_new_constant(graph, f"{node.outputs[0].name}/{operator.inputs[0]}", implied), *node.inputs]
         node.resize_inputs(len(inputs))
         for i, value in enumerate(inputs):
             node.replace_input_with(i, value)
-        changed.append(f"{label(node)}: loss gradient 1 added")
+        changed.append(f"{label(node)}: operand '{operator.inputs[0]}' = {operator.implied:g} added")
     return changed
-
-
-_LOSS_GRADIENTS = {(MICROSOFT, "SoftmaxCrossEntropyLossGrad"), (OWN, "MSELossGrad")}
 
 
 def _new_constant(graph: ir.Graph, name: str, array: np.ndarray) -> ir.Value:
@@ -159,7 +157,7 @@ PASSES: tuple[Pass, ...] = (
     drop_descriptions,
     adopt_custom_operators,
     axes_to_inputs,
-    complete_loss_gradients,
+    complete_operands,
     fix_names,
     lift_constants,
     sort_nodes,

@@ -72,6 +72,7 @@ class SoftmaxCrossEntropyLossGrad(Operator):
     op_type = "SoftmaxCrossEntropyLossGrad"
     inputs = ("dY", "log_prob", "label")
     outputs = ("d_scores",)
+    implied = 1.0
     attributes = {"reduction": "mean"}
     in_place = (("log_prob", "d_scores"),)
     operand_types = {"label": _LABELS}
@@ -155,6 +156,7 @@ class MSELossGrad(Operator):
     op_type = "MSELossGrad"
     inputs = ("dY", "prediction", "target")
     outputs = ("d_prediction",)
+    implied = 1.0
     in_place = (("prediction", "d_prediction"),)
     function = """(dY, prediction, target) => (d_prediction) {
         difference = Sub (prediction, target)

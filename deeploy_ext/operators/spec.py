@@ -149,6 +149,7 @@ class Operator:
         inputs, outputs: operand names in ONNX order. ``optional``: those that may be absent.
         attributes: name -> default, or REQUIRED. Attributes not listed here are refused.
         redundant_attributes: attributes that repeat what the operands say, e.g. ``kernel_shape``; checked, then dropped.
+        implied: value of the first operand where exporters leave it out (the gradient of a loss by itself); None: never.
         function: reference body in ONNX's textual function syntax, for operators outside the standard domain.
         needed: optional outputs that the phases need even when the graph does not use them.
         in_place: (input, output) pairs that *may* share storage because each element is read before it is written.
@@ -167,6 +168,7 @@ class Operator:
     optional: ClassVar[frozenset[str]] = frozenset()
     attributes: ClassVar[Mapping[str, Any]] = {}
     redundant_attributes: ClassVar[frozenset[str]] = frozenset()
+    implied: ClassVar[float | None] = None
     function: ClassVar[str | None] = None
     needed: ClassVar[tuple[str, ...]] = ()
     in_place: ClassVar[tuple[tuple[str, str], ...]] = ()

@@ -37,9 +37,17 @@ def check_plan(program: Program, plan: Plan) -> None:
     _check_schedule(program, plan)
     _check_placements(program, plan, homes, target)
     calls = {(call.entry, call.name): (i, call) for i, call in enumerate(program.calls)}
+    room = _tensor_room(plan, target, len(program.calls))
     for group in plan.groups:
         position, call = calls[group.entry, group.node]
-        _check_group(call, position, group, plan, homes, target)
+        _check_group(call, position, group, plan, homes, target, room)
+
+
+def _tensor_room(plan: Plan, target: Target, nodes: int) -> dict[str, int]:
+    """Bytes of the block that the emitted program allocates in each level, at most; in L1 the runtime's state is in it."""
+    reserved = target.reserved(int(plan.options["cores"]), nodes)
+    reserved["L1"] -= target.runtime_bytes
+    return {level: use.capacity - reserved[level] for level, use in plan.memory.items()}
 
 
 def _fail(where: str, what: str) -> PlanError:
@@ -64,6 +72,7 @@ def _check_schedule(program: Program, plan: Plan) -> None:
 
 
 def _check_placements(program: Program, plan: Plan, homes: dict[str, Placement], target: Target) -> None:
+    room_of = _tensor_room(plan, target, len(program.calls))
     touched: dict[str, list[int]] = {}
     for position, call in enumerate(program.calls):
         for value in (*call.reads, *call.writes):
@@ -80,7 +89,7 @@ def _check_placements(program: Program, plan: Plan, homes: dict[str, Placement],
         sizes = [program.values[v].bytes for v in placement.values if v in program.values]
         if len(sizes) != len(placement.values) or max(sizes, default=0) > placement.bytes:
             raise _fail(where, f"{placement.bytes} bytes do not hold its values")
-        room = plan.memory[placement.level].capacity - level.reserved
+        room = room_of[placement.level]
         if placement.address + placement.bytes > room:
             raise _fail(where, f"ends at {placement.address + placement.bytes}, {placement.level} has {room} bytes")
         used = touched.get(placement.storage, [])
@@ -96,7 +105,15 @@ def _check_placements(program: Program, plan: Plan, homes: dict[str, Placement],
             raise _fail(f"storages '{a.storage}' and '{b.storage}'", f"overlap in {a.level} while both are live")
 
 
-def _check_group(call: Call, position: int, group: Group, plan: Plan, homes: dict[str, Placement], target: Target) -> None:
+def _check_group(
+    call: Call,
+    position: int,
+    group: Group,
+    plan: Plan,
+    homes: dict[str, Placement],
+    target: Target,
+    room: dict[str, int],
+) -> None:
     where = f"node '{group.node}'"
     phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
     nest = make_nest(call, tuple(phases[body.phase] for body in group.bodies))
@@ -117,15 +134,14 @@ def _check_group(call: Call, position: int, group: Group, plan: Plan, homes: dic
     arguments = [(p.address, p.address + p.bytes, p.storage) for p in plan.placements if p.level == "L1"]
     slots = [(s, s + b.bytes, b.operand) for b in group.blocks for s in b.slots]
     runtime = [(0, target.runtime_bytes, "the runtime")]
-    stacks = target.reserved_l1(int(plan.options["cores"])) - target.runtime_bytes
-    _check_spans(where, "L1", [*runtime, *arguments, *slots], plan.memory["L1"].capacity - stacks)
+    _check_spans(where, "L1", [*runtime, *arguments, *slots], room["L1"])
     live = [
         (p.address, p.address + p.bytes, p.storage)
         for p in plan.placements
         if p.level == "L2" and p.first <= position <= p.last
     ]
     stages = [(s, s + b.stage_bytes, b.operand) for b in group.blocks for s in b.stage_slots]
-    _check_spans(where, "L2", [*stages], plan.memory["L2"].capacity - target.levels["L2"].reserved, live)
+    _check_spans(where, "L2", [*stages], room["L2"], live)
 
 
 def _check_loops(where: str, nest: Nest, group: Group) -> None:

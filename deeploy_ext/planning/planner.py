@@ -43,8 +43,7 @@ class _Planner:
         self.capacity = {name: level.capacity for name, level in target.levels.items()}
         self.capacity["L1"] = options.l1 or self.capacity["L1"]
         self.capacity["L2"] = options.l2 or self.capacity["L2"]
-        self.reserved = {name: level.reserved for name, level in target.levels.items()}
-        self.reserved["L1"] = target.reserved_l1(self.cores)
+        self.reserved = target.reserved(self.cores, len(program.calls))
         self.blocks_base = target.runtime_bytes + sum(self._aligned_l1(self._size(a)) for a in program.arguments)
         self.l1_arena = self.capacity["L1"] - self.reserved["L1"] + target.runtime_bytes - self.blocks_base
         self.room = {name: self.capacity[name] - self.reserved[name] for name in self.capacity}

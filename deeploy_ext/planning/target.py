@@ -16,11 +16,10 @@ LEVELS = ("L1", "L2", "L3")
 
 @dataclass(frozen=True)
 class Level:
-    """One memory level: total bytes, bytes not available to tensors, alignment of every block in bytes."""
+    """One memory level: total bytes, alignment of every block in bytes."""
 
     name: str
     capacity: int
-    reserved: int
     alignment: int
 
     def align(self, size: int) -> int:
@@ -36,26 +35,32 @@ class Target:
         name: as given to ``--target``.
         model: name printed beside predicted cycles.
         cores: worker cores of the cluster.
+        runtime_bytes: L1 bytes of the runtime's own state.
         costs: numbers of ``[dma]``, ``[ram]``, ``[cycles]`` in cycles and bytes per cycle.
         work: cycles per innermost iteration, all cores together, by cost class.
-        runtime_bytes: L1 bytes of the runtime's own state.
         folder: where ``hal/``, ``runtime/`` and ``kernels/`` are.
     """
 
     name: str
     model: str
     cores: int
-    l1_fixed: int
-    stack_per_core: int
+    controller_stack: int
+    worker_stack: int
     runtime_bytes: int
+    code_bytes: int
+    code_bytes_per_node: int
     levels: Mapping[str, Level]
     costs: Mapping[str, float]
     work: Mapping[str, float]
     folder: Path
 
-    def reserved_l1(self, cores: int) -> int:
-        """Bytes of L1 that are not arena: stacks of workers and controller, runtime state."""
-        return self.l1_fixed + cores * self.stack_per_core
+    def reserved(self, cores: int, nodes: int) -> dict[str, int]:
+        """Bytes per level that tensors cannot have: in L1 stacks and runtime state, in L2 the code of that many nodes."""
+        return {
+            "L1": self.controller_stack + cores * self.worker_stack + self.runtime_bytes,
+            "L2": self.code_bytes + nodes * self.code_bytes_per_node,
+            "L3": 0,
+        }
 
 
 def target_names() -> list[str]:
@@ -73,18 +78,19 @@ def load_target(name: str) -> Target:
         raise BadInputError(f"unknown target '{name}'; available: {', '.join(target_names())}.")
     folder = resource("targets", name)
     data: dict[str, Any] = tomllib.loads((folder / "target.toml").read_text())
-    l1 = data["levels"]["L1"]
-    reserved = {"L1": 0, "L2": data["levels"]["L2"]["code"], "L3": 0}
-    levels = {n: Level(n, v["capacity"], reserved[n], v["alignment"]) for n, v in data["levels"].items()}
+    l1, l2 = data["levels"]["L1"], data["levels"]["L2"]
+    levels = {n: Level(n, v["capacity"], v["alignment"]) for n, v in data["levels"].items()}
     costs = {f"{table}.{key}": float(value) for table in ("dma", "ram") for key, value in data[table].items()}
     costs |= {key: float(value) for key, value in data["cycles"].items() if key != "work"}
     return Target(
         name=data["name"],
         model=data["model"],
         cores=data["cores"],
-        l1_fixed=l1["controller_stack"] + l1["runtime"],
-        stack_per_core=l1["worker_stack"],
+        controller_stack=l1["controller_stack"],
+        worker_stack=l1["worker_stack"],
         runtime_bytes=l1["runtime"],
+        code_bytes=l2["code"],
+        code_bytes_per_node=l2["code_per_node"],
         levels=levels,
         costs=costs,
         work={k: float(v) for k, v in data["cycles"]["work"].items()},

@@ -35,7 +35,7 @@ GEOMETRIES: dict[str, tuple[tuple[int, ...], list[tuple[int, tuple[int, int], di
 REGIMES: dict[str, dict[str, Any]] = {
     "whole": {"promote": True},
     "tiles": {"l1": 11_000, "promote": True},
-    "smallest tiles, staged, double-buffered": {"l1": 10_500, "l2": 170_000, "double_buffer": True},
+    "smallest tiles, staged, double-buffered": {"l1": 10_500, "l2": 60_000, "double_buffer": True},
 }
 
 

@@ -14,7 +14,7 @@ from support import Made, planned, task_of
 
 @pytest.fixture(scope="module")
 def made() -> Made:
-    return planned(task_of("TinyCNN"), l1=11_500, l2=200_000, promote=False, double_buffer=True)
+    return planned(task_of("TinyCNN"), l1=11_500, l2=70_000, promote=False, double_buffer=True)
 
 
 def group_where(plan: Plan, wanted: Callable[[Group], bool]) -> int:
@@ -89,7 +89,7 @@ def test_the_plan_itself_is_right(made: Made) -> None:
     check_plan(made.program, made.plan)
 
 
-@pytest.mark.parametrize("fault", sorted(faults(planned(task_of("TinyCNN"), l1=11_500, l2=200_000, double_buffer=True).plan)))
+@pytest.mark.parametrize("fault", sorted(faults(planned(task_of("TinyCNN"), l1=11_500, l2=70_000, double_buffer=True).plan)))
 def test_a_planted_fault_is_found(made: Made, fault: str) -> None:
     with pytest.raises(PlanError):
         check_plan(made.program, faults(made.plan)[fault])
