@@ -29,10 +29,10 @@ resnet8: venv ## train ResNet8 on the host engine: deeployRunner -t ResNet8 --pr
 	$(BIN)/deeployRunner -t ResNet8 --promote --db
 
 test: resnet8 ## the same, then the tests without the slow matrices
-	$(BIN)/python -m pytest -m 'not slow' $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -n auto -m 'not slow' $(PYTEST_FLAGS)
 
 test-all: resnet8 ## the same, then all tests
-	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -n auto $(PYTEST_FLAGS)
 
 lint: venv ## ruff (rules and format) and pyright
 	$(BIN)/ruff check .
