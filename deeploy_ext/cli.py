@@ -118,6 +118,9 @@ def parser() -> Parser:
     plan.add_argument("--cores", type=count, metavar="N", help="worker cores (default: all of the target's)")
     plan.add_argument("--dispatch", choices=("runtime", "static"), default="runtime", help="how ConvGradX picks its kernel")
     plan.add_argument("--plan", metavar="FILE", help="use this plan.json (from --dump) instead of planning")
+    plan.add_argument(
+        "--plan-only", action="store_true", help="will it fit, where does everything live, predicted cycles; no run"
+    )
     engine = top.add_argument_group("engine")
     engine.add_argument("--engine", choices=("host", "gvsoc", "board", "auto"), default="auto", help="what runs the C")
     engine.add_argument("--dma", choices=("eager", "lazy", "random"), default="eager", help="host: when transfers move data")
@@ -171,6 +174,7 @@ def _main(given: Sequence[str]) -> int:
         return EXIT_PASS
     from deeploy_ext import pipeline  # late: a usage error needs no onnxruntime
     from deeploy_ext.harness.files import Outputs
+    from deeploy_ext.harness.plan_report import plan_lines, plan_report_text
     from deeploy_ext.harness.report import report_text
     from deeploy_ext.harness.terminal import Terminal
 
@@ -202,7 +206,15 @@ def _main(given: Sequence[str]) -> int:
         optimizer=args.optimizer,
         plan=args.plan,
     )
+    if args.plan_only and args.out is not None:
+        raise UsageError("argument --out: --plan-only emits no C; leave one of them out (--dump DIR keeps the plan)")
     with Outputs(json_file=args.json, out=args.out, dump=args.dump) as outputs:
+        if args.plan_only:
+            planned = pipeline.plan_only(options, outputs, terminal)
+            for line in plan_lines(planned, everything=args.verbose) if not args.quiet else ():
+                terminal.line(line)
+            outputs.commit(plan_report_text(planned), proven=False)
+            return EXIT_PASS
         report = pipeline.run(options, outputs, terminal)
         terminal.report(report)
         proven = report.exit_status == EXIT_PASS

@@ -17,6 +17,7 @@ from deeploy_ext.harness.compare import compare, compare_expected, identical
 from deeploy_ext.harness.dump import Dump
 from deeploy_ext.harness.files import Outputs
 from deeploy_ext.harness.golden import run_golden
+from deeploy_ext.harness.plan_report import PlanReport
 from deeploy_ext.harness.report import CycleReport, Report
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.planning.check import check_plan
@@ -66,21 +67,11 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
     engine = engines.select(options.engine)
     dump = Dump(outputs.dump.draft if outputs.dump else None)
     with tempfile.TemporaryDirectory(prefix="deeployRunner-") as scratch:
-        with terminal.stage("load"):
-            network = load(options.test, _load_options(options))
-        with terminal.stage("autodiff") as stage:
-            task = network if isinstance(network, TrainingTask) else differentiate(network)
-            stage.note = f"{len(task.parameters)} parameters, {task.spec.steps} x {task.spec.accumulation} mini-batches"
-            dump.task(task)
+        task = _task(options, dump, terminal)
         with terminal.stage("golden"):
             golden = run_golden(task)
             dump.trajectory(task, golden, "golden")
-        with terminal.stage("plan") as stage:
-            program = lower(task)
-            plan = _read_plan(options.plan) if options.plan else make_plan(program, target, plan_options)
-            check_plan(program, plan)
-            stage.note = f"{len(plan.groups)} tile nests"
-            dump.plan(plan)
+        program, plan = _planned(task, options, target, plan_options, dump, terminal)
         with terminal.stage("emit"):
             folder = outputs.out.draft if outputs.out else Path(scratch, "c")
             emitted = emit(task, program, plan, folder)
@@ -112,6 +103,50 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         macs=_macs(program),
         seconds=terminal.elapsed(),
     )
+
+
+def plan_only(options: RunOptions, outputs: Outputs, terminal: Terminal) -> PlanReport:
+    """Loads, plans and checks; writes the graphs and the plan into the dump's draft, but runs and emits nothing.
+
+    Raises:
+        BadInputError, InfeasibleError: as the stages do.
+    """
+    target = load_target(options.target)
+    plan_options = _plan_options(options, target)
+    dump = Dump(outputs.dump.draft if outputs.dump else None)
+    task = _task(options, dump, terminal)
+    program, plan = _planned(task, options, target, plan_options, dump, terminal)
+    return PlanReport(
+        test=task.name,
+        target=target,
+        options={**asdict(options), **plan.options, **asdict(task.spec)},
+        plan=plan,
+        schedule=[call.name for call in program.calls],
+        macs=_macs(program),
+        seconds=terminal.elapsed(),
+    )
+
+
+def _task(options: RunOptions, dump: Dump, terminal: Terminal) -> TrainingTask:
+    with terminal.stage("load"):
+        network = load(options.test, _load_options(options))
+    with terminal.stage("autodiff") as stage:
+        task = network if isinstance(network, TrainingTask) else differentiate(network)
+        stage.note = f"{len(task.parameters)} parameters, {task.spec.steps} x {task.spec.accumulation} mini-batches"
+        dump.task(task)
+    return task
+
+
+def _planned(
+    task: TrainingTask, options: RunOptions, target: Target, plan_options: PlanOptions, dump: Dump, terminal: Terminal
+) -> tuple[Program, Plan]:
+    with terminal.stage("plan") as stage:
+        program = lower(task)
+        plan = _read_plan(options.plan) if options.plan else make_plan(program, target, plan_options)
+        check_plan(program, plan)
+        stage.note = f"{len(plan.groups)} tile nests"
+        dump.plan(plan)
+    return program, plan
 
 
 def _plan_options(options: RunOptions, target: Target) -> PlanOptions:

@@ -116,7 +116,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "seconds": {name: round(report.seconds.get(name, 0.0), 4) for name in (*STAGES, "total")},
         "exit": report.exit_status,
     }
-    return {key: _plain(item) for key, item in value.items()}
+    return {key: plain(item) for key, item in value.items()}
 
 
 def report_text(report: Report) -> str:
@@ -144,12 +144,12 @@ def _category(category: Category) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Floats that JSON cannot hold become "nan", "inf" or "-inf"."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value
