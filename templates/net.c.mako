@@ -65,8 +65,26 @@ void net_step(const void *const data[NET_DATA_COUNT], bool reset)
     net_run(&step_entry);
 }
 
+% if input_count:
+void net_infer(const void *const data[NET_INPUT_COUNT])
+{
+    for (int i = 0; i < NET_INPUT_COUNT; ++i)
+        net_write(&net_tensors[i], data[i]);
+    net_run(&infer_entry);
+}
+
+% endif
 void net_update(float learning_rate)
 {
     net_memory_write(NET_L1, LEARNING_RATE_ADDRESS, &learning_rate, sizeof learning_rate);
     net_run(&update_entry);
+}
+
+uint32_t net_state_bytes(void) { return net_state_size(net_tensors, NET_TENSOR_COUNT); }
+
+void net_save(void *buffer) { net_state_save(net_tensors, NET_TENSOR_COUNT, NET_FINGERPRINT, buffer); }
+
+int net_load(const void *buffer, uint32_t bytes)
+{
+    return net_state_load(net_tensors, NET_TENSOR_COUNT, NET_FINGERPRINT, buffer, bytes);
 }

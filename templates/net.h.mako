@@ -7,6 +7,7 @@
 #define NET_H
 
 #include "net_runtime.h"
+#include "net_state.h"
 
 #define NET_CORES ${plan.options["cores"]}
 #define NET_L1_BYTES ${sizes["L1"]}
@@ -19,9 +20,12 @@
 #define NET_L3_CAPACITY ${capacity["L3"]}
 
 #define NET_DATA_COUNT ${data_count} /* the first rows of net_tensors */
+#define NET_INPUT_COUNT ${input_count} /* of these, those that net_infer takes; 0: this program has no net_infer */
 #define NET_TENSOR_COUNT ${len(rows)}
 
 extern const net_tensor_t net_tensors[NET_TENSOR_COUNT];
+
+#define NET_FINGERPRINT ${f"UINT64_C(0x{fingerprint:016x})"} /* of names, types and shapes of parameters and states */
 
 /* Opens devices and allocates all memory; 0, or -1. */
 int net_init(void);
@@ -34,7 +38,21 @@ void net_read(const net_tensor_t *tensor, void *destination);
 /* One mini-batch: forward, loss, backward, accumulation. The loss is the tensor with role NET_LOSS. */
 void net_step(const void *const data[NET_DATA_COUNT], bool reset);
 
+% if input_count:
+/* Inference with the present weights and running statistics; the result is the tensor with role NET_PREDICTION. */
+void net_infer(const void *const data[NET_INPUT_COUNT]);
+
+% endif
 /* The optimizer's update with the accumulated gradients. */
 void net_update(float learning_rate);
+
+/* Parameters and states as one image, to continue later or elsewhere. Between steps only: gradients are not in it, nor are
+ * constants, which come with the initial weights. `buffer` is in L2 and has net_state_bytes() bytes.
+ */
+uint32_t net_state_bytes(void);
+void net_save(void *buffer);
+
+/* 0, or a NET_LOAD_* code below 0 (net_state.h) when the image is foreign, truncated or corrupt: nothing is changed then. */
+int net_load(const void *buffer, uint32_t bytes);
 
 #endif

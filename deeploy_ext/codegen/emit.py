@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import shutil
 from dataclasses import dataclass
@@ -18,8 +20,8 @@ from deeploy_ext.planning.plan import Group, Placement, Plan
 from deeploy_ext.planning.target import Target, load_target
 from deeploy_ext.training.task import TrainingTask
 
-RUNTIME_SOURCES = ("net_memory.c", "net_transfer.c", "net_walker.c")
-RUNTIME_HEADERS = ("net_runtime.h", "net_transfer.h", "net_index.h", "net_math.h")
+RUNTIME_SOURCES = ("net_memory.c", "net_state.c", "net_transfer.c", "net_walker.c")
+RUNTIME_HEADERS = ("net_runtime.h", "net_state.h", "net_transfer.h", "net_index.h", "net_math.h")
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,9 @@ def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> E
     sizes = {level: _bytes(plan, target, level) for level in ("L1", "L2", "L3")}
     context = {
         "task": task, "plan": plan, "rows": rows, "entries": entries, "bodies": bodies.functions(),
-        "tables": tables.definitions, "sizes": sizes, "homes": homes,
+        "tables": tables.definitions, "fingerprint": _fingerprint(rows), "sizes": sizes, "homes": homes,
         "data_count": sum(row.entry.role == Role.DATA for row in rows),
+        "input_count": _input_count(task, rows),
         "c_string": c_string, "c_comment": c_comment, "c_float": c_float, "batches": len(task.batches),
         "capacity": {level: use.capacity for level, use in plan.memory.items()},
     }  # fmt: skip
@@ -79,6 +82,7 @@ def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> E
         (".",),
         task.spec.steps,
         task.spec.accumulation,
+        len(task.batches),
         int(plan.options["cores"]),
     )
 
@@ -102,7 +106,24 @@ def _rows(task: TrainingTask, program: Program, homes: dict[str, Placement]) -> 
         add(Role.STATE, state.before, state.before)
     for value in program.constants:
         add(Role.CONSTANT, value, value)
+    if task.prediction:
+        add(Role.PREDICTION, task.prediction, task.prediction)
     return rows
+
+
+def _fingerprint(rows: list[TensorRow]) -> int:
+    """64 bits that differ when parameters or states do, in name, type, shape or order; where a plan puts them is no part."""
+    kept = [row.entry for row in rows if row.entry.role in (Role.PARAMETER, Role.STATE)]
+    text = json.dumps([[entry.role.name, entry.name, entry.dtype.name, entry.shape] for entry in kept])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+
+
+def _input_count(task: TrainingTask, rows: list[TensorRow]) -> int:
+    """How many of the leading data rows inference reads; 0 without inference."""
+    if task.infer is None:
+        return 0
+    read = {value.name for value in task.infer.graph.inputs}
+    return max((i + 1 for i, row in enumerate(rows) if row.entry.role == Role.DATA and row.value in read), default=0)
 
 
 def _group(call: Call, group: Group, bodies: Bodies, tables: Tables, homes: dict[str, Placement]) -> GroupText:

@@ -19,6 +19,7 @@ class Role(IntEnum):
     GRADIENT = 3
     STATE = 4
     CONSTANT = 5
+    PREDICTION = 6
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class EmittedProgram:
     Attributes:
         tensors: rows of ``net_tensors`` in table order.
         sources: C files to compile, relative to ``directory``.
+        batches: distinct mini-batches in ``data.bin``.
         include_dirs: folders for ``-I``, relative to ``directory``, apart from the HAL's.
     """
 
@@ -55,4 +57,5 @@ class EmittedProgram:
     include_dirs: tuple[str, ...]
     steps: int
     accumulation: int
+    batches: int
     cores: int

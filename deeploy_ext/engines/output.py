@@ -29,7 +29,8 @@ def read_trajectories(path: Path, program: EmittedProgram, rounds: int) -> list[
         raise ToolError(f"the emitted program left no output: {path}: {error.strerror}") from error
     size = {role: sum(_bytes(tensor) for tensor in by_role[role]) for role in Role}
     batch = size[Role.LOSS] + size[Role.GRADIENT] + size[Role.STATE]
-    expected = rounds * program.steps * (program.accumulation * batch + size[Role.PARAMETER])
+    expected = program.steps * (program.accumulation * batch + size[Role.PARAMETER])
+    expected = rounds * (expected + program.batches * size[Role.PREDICTION])
     if len(content) != expected or not expected:
         raise ToolError(f"the output of the emitted program has {len(content)} bytes where {expected} were expected: {path}")
     reader = _Reader(content)
@@ -43,6 +44,8 @@ def read_trajectories(path: Path, program: EmittedProgram, rounds: int) -> list[
                 trajectory.gradients.append(reader.take(by_role[Role.GRADIENT]))
                 trajectory.states.append(reader.take(by_role[Role.STATE]))
             trajectory.parameters.append(reader.take(by_role[Role.PARAMETER]))
+        if by_role[Role.PREDICTION]:
+            trajectory.predictions.extend(reader.take(by_role[Role.PREDICTION]) for _ in range(program.batches))
         trajectories.append(trajectory)
     return trajectories
 

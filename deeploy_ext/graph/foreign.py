@@ -81,6 +81,7 @@ def load_training_directory(path: Path, options: LoadOptions) -> TrainingTask:
         step=model,
         update=sgd_update(parameters, [inputs[parameter.weight] for parameter in parameters]),
         forward=None,
+        infer=None,
         loss=loss.name or "",
         reset=reset,
         learning_rate=LEARNING_RATE,

@@ -71,12 +71,13 @@ PASSES = (split_conv_grad, drop_unused_outputs, name_needed_outputs, narrow_labe
 
 
 def lower(task: TrainingTask) -> Program:
-    """Lower both graphs of a task and schedule their nodes."""
+    """Lower all graphs of a task and schedule their nodes."""
     calls: list[Call] = []
     values: dict[str, TensorType] = {}
     same: dict[str, str] = {}
     constants: dict[str, np.ndarray] = {}
-    for entry, model in (("step", task.step), ("update", task.update)):
+    models = {"step": task.step, "update": task.update} | ({"infer": task.infer} if task.infer else {})
+    for entry, model in models.items():
         graph = model.clone().graph
         for run in PASSES:
             run(graph)
@@ -89,6 +90,7 @@ def lower(task: TrainingTask) -> Program:
     kept = {name: array for name, array in constants.items() if root(name, same) in {root(v, same) for v in read}}
     persistent = [p.weight for p in task.parameters] + [p.buffer for p in task.parameters]
     persistent += [s.before for s in task.states] + [*task.data, task.loss, *kept]
+    persistent += [task.prediction] if task.prediction else []
     arguments = tuple(name for name in (task.reset, task.learning_rate) if name in values)
     return Program(
         tuple(calls), values, same, arguments, task.data, task.loss, kept, tuple(n for n in persistent if n in values)

@@ -3,7 +3,7 @@
 The rule of every tensor is ``|measured - golden| <= rtol * scale``, so one number per element tells how close it came:
 
 * losses: ``rtol`` is the task's tolerance, ``scale = max(1, |golden|)``;
-* gradients: ``rtol = 1e-3``, ``scale = max|tensor| + 1e-3 * max|all gradients of the mini-batch|``;
+* gradients and predictions: ``rtol = 1e-3``, ``scale = max|tensor| + 1e-3 * max|all gradients of the mini-batch|``;
 * parameters and state: the same on the *change* (after - before, each side from its own value before), plus two units in
   the last place of the largest stored value. Comparing the stored values themselves could not fail: an update is far
   smaller than 1e-3 of a weight.
@@ -102,10 +102,17 @@ class Verdict:
     gradients: Category = field(default_factory=Category)
     parameters: Category = field(default_factory=Category)
     state: Category = field(default_factory=Category)
+    predictions: Category = field(default_factory=Category)
 
     def categories(self) -> dict[str, Category]:
-        """All four by name, in the order of the report."""
-        return {"losses": self.losses, "gradients": self.gradients, "parameters": self.parameters, "state": self.state}
+        """All by name, in the order of the report."""
+        return {
+            "losses": self.losses,
+            "gradients": self.gradients,
+            "parameters": self.parameters,
+            "state": self.state,
+            "predictions": self.predictions,
+        }
 
     @property
     def errors(self) -> int:
@@ -132,6 +139,7 @@ def compare(task: TrainingTask, golden: Trajectory, measured: Trajectory) -> Ver
     """
     weights = [parameter.weight for parameter in task.parameters]
     states = [state.before for state in task.states]
+    predicted, distinct = [task.prediction] if task.prediction else [], len(task.batches)
     batches, steps = task.spec.mini_batches, task.spec.steps
     none: list[Arrays] = []
     return Verdict(
@@ -139,6 +147,7 @@ def compare(task: TrainingTask, golden: Trajectory, measured: Trajectory) -> Ver
         gradients=_tensors(weights, golden.gradients, measured.gradients, batches, none, required=True),
         parameters=_tensors(weights, golden.parameters, measured.parameters, steps, [task.initial], required=True),
         state=_tensors(states, golden.states, measured.states, batches, [task.initial], required=False),
+        predictions=_tensors(predicted, golden.predictions, measured.predictions, distinct, none, required=False),
     )
 
 
@@ -169,6 +178,7 @@ def identical(a: Trajectory, b: Trajectory) -> str | None:
         ("gradient", "mini-batch", a.gradients, b.gradients),
         ("state", "mini-batch", a.states, b.states),
         ("parameter", "step", a.parameters, b.parameters),
+        ("prediction", "mini-batch", a.predictions, b.predictions),
     )
     for kind, unit, left, right in kinds:
         if len(left) != len(right):

@@ -18,7 +18,7 @@ from deeploy_ext.training.task import TrainingTask, Trajectory
 class Dump:
     """Writes into ``folder``; does nothing if that is None.
 
-    ``forward.onnx`` (if autodiff started from one), ``training.onnx``, ``update.onnx``, ``golden.npz``,
+    ``forward.onnx`` and ``inference.onnx`` (if autodiff started from one), ``training.onnx``, ``update.onnx``, ``golden.npz``,
     ``measured.npz``, ``plan.json`` and the emitted C in ``c/``.
     """
 
@@ -28,7 +28,7 @@ class Dump:
     def task(self, task: TrainingTask) -> None:
         """The graphs; plain onnxruntime runs them."""
         if self._folder:
-            graphs = {"forward": task.forward, "training": task.step, "update": task.update}
+            graphs = {"forward": task.forward, "training": task.step, "update": task.update, "inference": task.infer}
             for name, model in graphs.items():
                 if model is not None:
                     ir.save(model, self._folder / f"{name}.onnx")

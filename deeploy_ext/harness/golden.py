@@ -74,18 +74,22 @@ def run_golden(task: TrainingTask) -> Trajectory:
             made = update.run(values)
             values.update({parameter.weight: made[parameter.updated] for parameter in task.parameters})
             trajectory.parameters.append({parameter.weight: made[parameter.updated] for parameter in task.parameters})
+    if task.infer is not None:
+        infer = _Session(task.infer, "inference")
+        trajectory.predictions.extend(infer.run({**values, **batch}) for batch in task.batches)
     return trajectory
 
 
 def save_golden(task: TrainingTask, trajectory: Trajectory, path: Path) -> None:
     """Write a trajectory as npz: ``losses``, ``gradient/<mini-batch>/<weight>``, ``parameter/<step>/<weight>``,
-    ``state/<mini-batch>/<name>``, and the initial values as ``initial/<name>``."""
+    ``state/<mini-batch>/<name>``, ``prediction/<mini-batch>/<name>``, and the initial values as ``initial/<name>``."""
     arrays: Arrays = {"losses": np.array(trajectory.losses, np.float64)}
     arrays |= {f"initial/{name}": value for name, value in sorted(task.initial.items())}
     for kind, rows in (
         ("gradient", trajectory.gradients),
         ("parameter", trajectory.parameters),
         ("state", trajectory.states),
+        ("prediction", trajectory.predictions),
     ):
         for index, row in enumerate(rows):
             arrays |= {f"{kind}/{index}/{name}": value for name, value in sorted(row.items())}

@@ -6,12 +6,12 @@ Variances are population variances, also in the running statistics (as ONNX Batc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from deeploy_ext.operators.nests import planes
 from deeploy_ext.operators.relations import axis
-from deeploy_ext.operators.spec import MICROSOFT, Access, Invocation, Loop, Operator, Phase, Start, TensorType
+from deeploy_ext.operators.spec import MICROSOFT, OWN, Access, Invocation, Loop, Operator, Phase, Start, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -126,21 +126,105 @@ class BatchNormInternal(Operator):
 
 
 class BatchNormalization(Operator):
-    """Standard ONNX; only in training mode, where autodiff replaces it by :class:`BatchNormInternal`."""
+    """Standard ONNX. With ``training_mode=0`` the statistics are constants of the network (*frozen*):
+
+    ``Y = (X - input_mean) * scale / sqrt(input_var + epsilon) + B``. With ``training_mode=1`` autodiff replaces it by
+    :class:`BatchNormInternal`.
+    """
 
     op_type = "BatchNormalization"
     inputs = ("X", "scale", "B", "input_mean", "input_var")
     outputs = ("Y", "running_mean", "running_var")
     optional = frozenset({"running_mean", "running_var"})
     attributes = {"epsilon": 1e-5, "momentum": 0.9, "training_mode": 0}
+    inference_attributes = {"training_mode": 0}
     state = (("input_mean", "running_mean"), ("input_var", "running_var"))
-    training_form = (MICROSOFT, "BatchNormInternal")
+    in_place = (("X", "Y"),)
+
+    def training_form(self, attributes: Mapping[str, Any]) -> tuple[str, str] | None:
+        return BatchNormInternal().key if attributes["training_mode"] == 1 else None
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
-        if call.attributes["training_mode"] != 1:
-            raise call.refuse("training_mode=0 (frozen statistics)", "export the model in training mode")
+        if call.attributes["training_mode"] not in (0, 1):
+            raise call.refuse(f"training_mode={call.attributes['training_mode']}", "use 0 or 1")
         vector = _per_channel(call, "scale", "B", "input_mean", "input_var")
         return (call["X"], vector, vector)
+
+    def gradient(
+        self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
+    ) -> Sequence[ir.Value | None]:
+        if any(build.wanted(node)[3:]):
+            raise call.refuse("training the statistics", "train only scale and B")
+        operands = [grads[0], node.inputs[0], node.inputs[1], node.inputs[3], node.inputs[4]]
+        epsilon = call.attributes["epsilon"]
+        made = build.node("FrozenBatchNormalizationGrad", operands, domain=OWN, outputs=3, epsilon=epsilon)
+        return (*(value if want else None for value, want in zip(made, build.wanted(node)[:3], strict=True)), None, None)
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        n, c, s = planes(call["X"].shape)
+        loops = (Loop("c", c), Loop("n", n), Loop("s", s))
+        vectors = map(_vector, ("scale", "B", "input_mean", "input_var"))
+        return (Phase("main", loops, (_image("X", n, c, s), *vectors), (_image("Y", n, c, s),)),)
+
+
+class FrozenBatchNormalizationGrad(Operator):
+    """Gradients of :class:`BatchNormalization` with frozen statistics; with ``factor = 1 / sqrt(var + epsilon)``:
+
+    ``dX = dY * scale * factor``, ``dscale = sum(dY * (X - mean) * factor)``, ``dB = sum(dY)``.
+    """
+
+    domain = OWN
+    op_type = "FrozenBatchNormalizationGrad"
+    inputs = ("dY", "X", "scale", "mean", "var")
+    outputs = ("dX", "dscale", "dB")
+    optional = frozenset({"dX", "dscale", "dB"})
+    attributes = {"epsilon": 1e-5}
+    in_place = (("dY", "dX"),)
+    function = """(dY, X, scale, mean, var) => (dX, dscale, dB) {
+        flat_shape = Constant <value_ints: ints = [0, 0, -1]> ()
+        axes = Constant <value_ints: ints = [0, 2]> ()
+        column = Constant <value_ints: ints = [1]> ()
+        x = Reshape (X, flat_shape)
+        dy = Reshape (dY, flat_shape)
+        epsilon_float = Constant <value_float: float = @epsilon> ()
+        epsilon_like = CastLike (epsilon_float, X)
+        shifted = Add (var, epsilon_like)
+        deviation = Sqrt (shifted)
+        factor = Reciprocal (deviation)
+        factor_column = Unsqueeze (factor, column)
+        mean_column = Unsqueeze (mean, column)
+        centered = Sub (x, mean_column)
+        normalised = Mul (centered, factor_column)
+        products = Mul (dy, normalised)
+        dscale = ReduceSum <keepdims: int = 0> (products, axes)
+        dB = ReduceSum <keepdims: int = 0> (dy, axes)
+        scale_column = Unsqueeze (scale, column)
+        slope = Mul (scale_column, factor_column)
+        dx = Mul (dy, slope)
+        shape = Shape (X)
+        dX = Reshape (dx, shape)
+    }"""
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        vector = _per_channel(call, "scale", "mean", "var")
+        if call["dY"] != call["X"]:
+            raise call.refuse(f"dY of shape {call['dY'].shape} with X of shape {call['X'].shape}", "give both one shape")
+        return (call["X"], vector, vector)
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        n, c, s = planes(call["X"].shape)
+        loops = (Loop("c", c), Loop("n", n), Loop("s", s))
+        reduced = (Loop("c", c), Loop("n", n, "reduction"), Loop("s", s, "reduction"))
+        dy, x = _image("dY", n, c, s), _image("X", n, c, s)
+        found: list[Phase] = []
+        if call.get("dscale"):
+            reads = (dy, x, _vector("mean"), _vector("var"))
+            found.append(Phase("scale_gradient", reduced, reads, (_vector("dscale", "zero"),), "statistics"))
+        if call.get("dB"):
+            found.append(Phase("bias_gradient", reduced, (dy,), (_vector("dB", "zero"),)))
+        if call.get("dX"):
+            found.append(Phase("input_gradient", loops, (dy, _vector("scale"), _vector("var")), (_image("dX", n, c, s),)))
+        return tuple(found)
 
 
 class BatchNormalizationGrad(Operator):

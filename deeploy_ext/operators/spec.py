@@ -148,6 +148,7 @@ class Operator:
         domain, op_type: ONNX name. ``since``: opset version of the domain the semantics come from.
         inputs, outputs: operand names in ONNX order. ``optional``: those that may be absent.
         attributes: name -> default, or REQUIRED. Attributes not listed here are refused.
+        inference_attributes: values that attributes take when the trained network is only run, e.g. training_mode 0.
         redundant_attributes: attributes that repeat what the operands say, e.g. ``kernel_shape``; checked, then dropped.
         implied: value of the first operand where exporters leave it out (the gradient of a loss by itself); None: never.
         function: reference body in ONNX's textual function syntax, for operators outside the standard domain.
@@ -157,7 +158,6 @@ class Operator:
         view: the output is the input's storage under another shape (no code).
         constant_inputs: inputs that must be known at compile time (shapes, axes); they never exist in the emitted C.
         operand_types: numpy names of the element types of inputs that are not float32.
-        training_form: operator with the same leading operands and attributes that takes its place when the network trains.
         variants: alternative bodies in the template, the preferred one first, the last without condition; () for one body.
     """
 
@@ -167,6 +167,7 @@ class Operator:
     outputs: ClassVar[tuple[str, ...]]
     optional: ClassVar[frozenset[str]] = frozenset()
     attributes: ClassVar[Mapping[str, Any]] = {}
+    inference_attributes: ClassVar[Mapping[str, Any]] = {}
     redundant_attributes: ClassVar[frozenset[str]] = frozenset()
     implied: ClassVar[float | None] = None
     function: ClassVar[str | None] = None
@@ -176,12 +177,15 @@ class Operator:
     view: ClassVar[bool] = False
     constant_inputs: ClassVar[tuple[str, ...]] = ()
     operand_types: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    training_form: ClassVar[tuple[str, str] | None] = None
     variants: ClassVar[tuple[Variant, ...]] = ()
 
     @property
     def key(self) -> tuple[str, str]:
         return (self.domain, self.op_type)
+
+    def training_form(self, attributes: Mapping[str, Any]) -> tuple[str, str] | None:
+        """The operator with the same leading operands and attributes that takes this one's place when the network trains."""
+        return None
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         """Types of all outputs, from input types and attributes. Refuses what is not implemented."""

@@ -24,7 +24,7 @@ def operator_table() -> str:
 def _row(operator: Operator) -> str:
     attributes = ", ".join(f"`{name}`" + _default(value) for name, value in sorted(operator.attributes.items()))
     kind = type(operator)
-    gradient = "yes" if kind.gradient is not Operator.gradient or kind.training_form else ""
+    gradient = "yes" if kind.gradient is not Operator.gradient else ""
     kernel = "view" if kind.view else "yes" if kind.phases is not Operator.phases else "rewritten"
     if kind.variants:
         kernel = " or ".join(variant.name for variant in kind.variants)

@@ -10,12 +10,13 @@ import numpy as np
 import onnx_ir as ir
 
 from deeploy_ext.errors import BadInputError
-from deeploy_ext.graph.invocation import invocation_of, label, operator_of, type_of
+from deeploy_ext.graph.invocation import checked_attributes, invocation_of, label, operator_of, type_of
 from deeploy_ext.graph.normalise import drop_dead, settle_outputs
 from deeploy_ext.graph.shapes import infer_shapes
 from deeploy_ext.operators.spec import MICROSOFT, OWN, TensorType
 from deeploy_ext.training.builder import GraphBuilder
 from deeploy_ext.training.functions import IR_VERSION, add_functions
+from deeploy_ext.training.inference import inference
 from deeploy_ext.training.losses import with_loss
 from deeploy_ext.training.task import Arrays, ForwardNetwork, Parameter, State, TrainingTask
 
@@ -26,7 +27,8 @@ LEARNING_RATE = "learning_rate"
 def use_training_forms(graph: ir.Graph) -> None:
     """Operators that name a training form become that operator, with the same operands and attributes."""
     for node in graph:
-        form = operator_of(node).training_form
+        operator = operator_of(node)
+        form = operator.training_form(checked_attributes(node, operator))
         if form is not None:
             node.domain, node.op_type = form
 
@@ -139,6 +141,7 @@ def differentiate(network: ForwardNetwork) -> TrainingTask:
         step=step,
         update=sgd_update(parameters, trained),
         forward=forward,
+        infer=inference(network, [*(p.weight for p in parameters), *(s.before for s in states)]),
         loss=loss.name or "",
         reset=reset.name or "",
         learning_rate=LEARNING_RATE,

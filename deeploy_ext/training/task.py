@@ -91,6 +91,8 @@ class TrainingTask:
             outputs ``loss``, buffers, state.
         update: graph with inputs weights, buffers, ``learning_rate`` (float[]) and outputs updated weights.
         forward: the loss-giving forward graph autodiff started from; None for graphs that came with their backward part.
+        infer: graph from data, weights and state to the prediction, batch normalisation with running statistics; None for
+            graphs that came with their backward part.
         data: names of the inputs that change with every mini-batch.
         initial: values of weights and state before the first step (buffers start at zero).
         batches: one dict of data per distinct mini-batch; they are cycled when more are needed.
@@ -100,6 +102,7 @@ class TrainingTask:
     step: ir.Model
     update: ir.Model
     forward: ir.Model | None
+    infer: ir.Model | None
     loss: str
     reset: str
     learning_rate: str
@@ -110,6 +113,11 @@ class TrainingTask:
     batches: tuple[Arrays, ...]
     spec: TrainingSpec = field(default_factory=TrainingSpec)
     expected: Expectation | None = None
+
+    @property
+    def prediction(self) -> str | None:
+        """Name of the prediction, the output of ``infer``."""
+        return self.infer.graph.outputs[0].name if self.infer else None
 
     def batch(self, index: int) -> Arrays:
         """Data of mini-batch ``index``, cycling through those given."""
@@ -125,9 +133,11 @@ class Trajectory:
         gradients: per mini-batch, accumulated gradient by *weight* name.
         parameters: per step, weight after the update by name.
         states: per mini-batch, state by its input name.
+        predictions: inference after the last step, one per distinct mini-batch; empty for tasks without ``infer``.
     """
 
     losses: list[float]
     gradients: list[Arrays]
     parameters: list[Arrays]
     states: list[Arrays]
+    predictions: list[Arrays] = field(default_factory=list[Arrays])

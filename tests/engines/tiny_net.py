@@ -212,7 +212,7 @@ def write_program(folder: Path) -> EmittedProgram:
     (folder / "net.c").write_text(NET_C)
     (folder / "weights.bin").write_bytes(W.tobytes() + STATE.tobytes() + SCALE.tobytes())
     (folder / "data.bin").write_bytes(b"".join(x.tobytes() + label.tobytes() for x, label in zip(X, LABELS, strict=True)))
-    return EmittedProgram(folder, TENSORS, ("net.c",), (".",), steps=2, accumulation=3, cores=8)
+    return EmittedProgram(folder, TENSORS, ("net.c",), (".",), steps=2, accumulation=3, batches=2, cores=8)
 
 
 def plant(program: EmittedProgram, old: str, new: str) -> None:

@@ -21,12 +21,16 @@ from deeploy_ext.training.functions import add_functions
 
 @dataclass(frozen=True)
 class Case:
-    """A forward node: shapes of its float inputs (a tuple of ints), or constant values (an array)."""
+    """A forward node: shapes of its float inputs (a tuple of ints), or constant values (an array).
+
+    ``positive`` names the inputs (by number) that must be positive.
+    """
 
     op_type: str
     operands: tuple[Any, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
     domain: str = ""
+    positive: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         shapes = [o if isinstance(o, tuple) else o.tolist() for o in self.operands]
@@ -63,6 +67,8 @@ CASES = [
     Case("Conv", ((1, 3, 7, 5), (2, 3, 2, 3)), {"strides": [3, 2], "dilations": [2, 1]}),
     Case("BatchNormalization", ((3, 2, 4, 3), (2,), (2,), (2,), (2,)), {"training_mode": 1, "epsilon": 1e-3}),
     Case("BatchNormalization", ((5, 2), (2,), (2,), (2,), (2,)), {"training_mode": 1}),
+    Case("BatchNormalization", ((3, 2, 4, 3), (2,), (2,), (2,), (2,)), {"epsilon": 1e-3}, positive=(4,)),
+    Case("BatchNormalization", ((5, 2), (2,), (2,), (2,), (2,)), positive=(4,)),
     Case("SoftmaxCrossEntropyLoss", ((3, 5), LABELS)),
     Case("SoftmaxCrossEntropyLoss", ((3, 5), LABELS.astype(np.int32)), {"reduction": "sum"}),
     Case("MSELoss", ((3, 5), np.arange(15, dtype=np.float32).reshape(3, 5) / 7), domain=OWN),
@@ -96,6 +102,7 @@ def test_rule_agrees_with_numeric_differentiation(case: Case) -> None:
     forward.outputs.append(node.outputs[0])
     generator = np.random.RandomState(7)
     values = {v.name or "": generator.standard_normal(v.shape.numpy()) for v in forward.inputs if v.shape is not None}
+    values |= {f"x{i}": np.abs(values[f"x{i}"]) + 0.5 for i in case.positive}
     weights = np.asarray(generator.standard_normal(type_of(node.outputs[0]).shape))  # pyright: ignore[reportOptionalMemberAccess]
     wanted = numeric_gradients(_double(forward), values, node.outputs[0].name or "", weights, names)
 

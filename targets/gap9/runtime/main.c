@@ -4,6 +4,7 @@
  *
  *   per mini-batch  the loss, all gradient buffers, all state tensors
  *   per update      all parameters
+ *   at the end      the prediction of every distinct mini-batch, if the network has inference
  *
  * in table order, raw and without padding. Every round is a full training run from the same start: a run that damages
  * its own tables shows in the second. Counters on stdout, `key value` a line, are those of the last round. Exit status
@@ -175,6 +176,25 @@ static void run_mini_batch(const unsigned char *batch, bool reset, FILE *out)
     append(out, NET_STATE);
 }
 
+/* Inference on every distinct mini-batch with the trained weights. */
+static void run_inference(const unsigned char *data, size_t batch_bytes, FILE *out)
+{
+#if NET_INPUT_COUNT > 0
+    for (int batch = 0; batch < TEST_BATCHES; batch++, data += batch_bytes) {
+        const void *inputs[NET_INPUT_COUNT];
+        const unsigned char *input = data;
+        for (int i = 0; i < NET_INPUT_COUNT; input += net_tensors[i++].bytes)
+            inputs[i] = input;
+        net_infer(inputs);
+        append(out, NET_PREDICTION);
+    }
+#else
+    (void)data;
+    (void)batch_bytes;
+    (void)out;
+#endif
+}
+
 static void run_round(const unsigned char *weights, const unsigned char *data, FILE *out)
 {
     size_t batch_bytes = bytes_of(in_batch);
@@ -188,6 +208,7 @@ static void run_round(const unsigned char *weights, const unsigned char *data, F
         net_update(TEST_LEARNING_RATE);
         append(out, NET_PARAMETER);
     }
+    run_inference(data, batch_bytes, out);
     net_close();
 }
 

@@ -17,7 +17,7 @@
 #define NET_MAX_RANK 4
 #define NET_MAX_OPERANDS 10
 
-typedef enum { NET_DATA, NET_LOSS, NET_PARAMETER, NET_GRADIENT, NET_STATE, NET_CONSTANT } net_role_t;
+typedef enum { NET_DATA, NET_LOSS, NET_PARAMETER, NET_GRADIENT, NET_STATE, NET_CONSTANT, NET_PREDICTION } net_role_t;
 typedef enum { NET_L1, NET_L2, NET_L3 } net_level_t;
 
 /* A persistent tensor, as the outside sees it. */

@@ -7,10 +7,11 @@
 #define NET_H
 
 #include "net_runtime.h"
+#include "net_state.h"
 
 #define NET_CORES 8
 #define NET_L1_BYTES 3624
-#define NET_L2_BYTES 6432
+#define NET_L2_BYTES 6448
 #define NET_L3_BYTES 8
 
 /* The memories this plan was made for. */
@@ -19,9 +20,12 @@
 #define NET_L3_CAPACITY 8388608
 
 #define NET_DATA_COUNT 2 /* the first rows of net_tensors */
-#define NET_TENSOR_COUNT 18
+#define NET_INPUT_COUNT 1 /* of these, those that net_infer takes; 0: this program has no net_infer */
+#define NET_TENSOR_COUNT 19
 
 extern const net_tensor_t net_tensors[NET_TENSOR_COUNT];
+
+#define NET_FINGERPRINT UINT64_C(0x525bfd71a8ecf47e) /* of names, types and shapes of parameters and states */
 
 /* Opens devices and allocates all memory; 0, or -1. */
 int net_init(void);
@@ -34,7 +38,19 @@ void net_read(const net_tensor_t *tensor, void *destination);
 /* One mini-batch: forward, loss, backward, accumulation. The loss is the tensor with role NET_LOSS. */
 void net_step(const void *const data[NET_DATA_COUNT], bool reset);
 
+/* Inference with the present weights and running statistics; the result is the tensor with role NET_PREDICTION. */
+void net_infer(const void *const data[NET_INPUT_COUNT]);
+
 /* The optimizer's update with the accumulated gradients. */
 void net_update(float learning_rate);
+
+/* Parameters and states as one image, to continue later or elsewhere. Between steps only: gradients are not in it, nor are
+ * constants, which come with the initial weights. `buffer` is in L2 and has net_state_bytes() bytes.
+ */
+uint32_t net_state_bytes(void);
+void net_save(void *buffer);
+
+/* 0, or a NET_LOAD_* code below 0 (net_state.h) when the image is foreign, truncated or corrupt: nothing is changed then. */
+int net_load(const void *buffer, uint32_t bytes);
 
 #endif
