@@ -16,13 +16,14 @@ ${conv.constants(call)}
             const int32_t kx_begin = net_inside_begin(left, DILATION_X, ${t.start("X", 3)}, ${t.begin("kx")});
             const int32_t kx_end = net_inside_end(left, DILATION_X, ${t.start("X", 3)}, ${t.size("X", 3)}, ${t.end("kx")});
             for (${t.loop("co")}) {
-                ${t.ctype("Y")} sum = range->first ? ${t.at("B", out_channel) if t.has("B") else "0"} : ${y};
+                ${t.ctype("Y")} *const result = &${y};
+                ${t.ctype("Y")} sum = range->first ? ${t.at("B", out_channel) if t.has("B") else "0"} : *result;
                 for (${t.loop("ci")})
                     for (int32_t ky = ky_begin; ky < ky_end; ++ky)
                         for (int32_t kx = kx_begin; kx < kx_end; ++kx)
                             sum += ${t.at("X", "n", in_channel, "(top + ky * DILATION_Y)", "(left + kx * DILATION_X)")} *
                                    ${t.at("W", out_channel, "ci", "ky", "kx")};
-                ${y} = sum;
+                *result = sum;
             }
         }
     }

@@ -16,13 +16,14 @@ ${conv.constants(call)}
             const int32_t left = kx * DILATION_X - PAD_LEFT;
             const int32_t ox_begin = net_inside_begin(left, STRIDE_X, ${t.start("X", 3)}, ${t.begin("ox")});
             const int32_t ox_end = net_inside_end(left, STRIDE_X, ${t.start("X", 3)}, ${t.size("X", 3)}, ${t.end("ox")});
-            ${t.ctype("dW")} sum = range->first ? 0 : ${dw};
+            ${t.ctype("dW")} *const result = &${dw};
+            ${t.ctype("dW")} sum = range->first ? 0 : *result;
             for (${t.loop("n")})
                 for (int32_t oy = oy_begin; oy < oy_end; ++oy)
                     for (int32_t ox = ox_begin; ox < ox_end; ++ox)
                         sum += ${t.at("dY", "n", out_channel, "oy", "ox")} *
                                ${t.at("X", "n", in_channel, "(top + oy * STRIDE_Y)", "(left + ox * STRIDE_X)")};
-            ${dw} = sum;
+            *result = sum;
         }
     }
 </%def>

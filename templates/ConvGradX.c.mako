@@ -40,13 +40,14 @@ ${scatter()}
             const net_taps_t columns = net_gather_taps(ix + PAD_LEFT, DILATION_X, STRIDE_X, EVERY_X, ${t.start("dY", 3)},
                                                        ${t.size("dY", 3)}, ${t.begin("kx")}, ${t.end("kx")});
             for (${t.loop("ci")}) {
-                ${t.ctype("dX")} sum = range->first ? 0 : ${dx};
+                ${t.ctype("dX")} *const result = &${dx};
+                ${t.ctype("dX")} sum = range->first ? 0 : *result;
                 for (${t.loop("co")})
                     for (int32_t ky = rows.first; ky < rows.end; ky += EVERY_Y)
                         for (int32_t kx = columns.first; kx < columns.end; kx += EVERY_X)
                             sum += ${dy} *
                                    ${t.at("W", out_channel, "ci", "ky", "kx")};
-                ${dx} = sum;
+                *result = sum;
             }
         }
     }

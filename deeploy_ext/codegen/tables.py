@@ -12,6 +12,7 @@ from deeploy_ext.planning.plan import BlockPlan, Group, Placement
 MAX_LOOPS = 8
 MAX_OPERANDS = 10
 _WIDTH = 116
+_STAGES = {"none": "NET_DIRECT", "tile": "NET_BY_TILE", "whole": "NET_WHOLE"}
 
 
 @dataclass
@@ -64,13 +65,12 @@ class Tables:
         for block in group.blocks:
             home = homes[block.value]
             mask = sum(1 << loop for loop in block.loops)
-            slots = [*block.slots, 0, 0][:2]
-            stages = [*block.stage_slots, 0, 0][:2]
+            slots, stages = (", ".join(map(str, at)) or "0" for at in (block.slots, block.stage_slots))
             rows.append(
-                f"{{{self.axes(block)}, {home.address}, {{{slots[0]}, {slots[1]}}}, {{{stages[0]}, {stages[1]}}}, "
-                f"NET_{home.level}, NET_STAGE_{block.stage.upper()}, {len(block.axes)}, {block.item}, {len(block.slots)}, "
+                f"{{{self.axes(block)}, {home.address}, {{{slots}}}, {{{stages}}}, "
+                f"NET_{home.level}, {_STAGES[block.stage]}, {len(block.axes)}, {block.item}, {len(block.slots)}, "
                 f"{mask:#x}, {str(block.loaded).lower()}, {str(block.stored).lower()}}} "
-                f"/* {block.operand}: {c_comment(block.value, 60)} */"
+                f"/* {block.operand}: {c_comment(block.value, 40)} */"
             )
         return self.array("net_block_t", "blocks", rows)
 

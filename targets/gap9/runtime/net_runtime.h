@@ -77,7 +77,8 @@ typedef struct {
     const net_interval_t *regions;
 } net_axis_t;
 
-typedef enum { NET_STAGE_NONE, NET_STAGE_TILE, NET_STAGE_WHOLE } net_stage_t;
+/* How an operand in L3 passes through L2; operands at home in L1 or L2 do not. */
+typedef enum { NET_DIRECT, NET_BY_TILE, NET_WHOLE } net_stage_t;
 
 /* An operand of a group: its home, its slots in L1 and, if it passes through L2, its staging slots there. */
 typedef struct {

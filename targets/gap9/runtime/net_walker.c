@@ -87,7 +87,7 @@ static uint32_t tensor_bytes(const net_block_t *block)
 /* Where tiles come from or go to: the home, or the image of the whole tensor in L2. */
 static uint32_t tile_home(const net_block_t *block)
 {
-    return block->stage == NET_STAGE_WHOLE ? block->stage_slot[0] : block->address;
+    return block->stage == NET_WHOLE ? block->stage_slot[0] : block->address;
 }
 
 /* ---- one operand on its way ------------------------------------------------------------------------------------ */
@@ -97,7 +97,7 @@ static void stage_in(walker_t *w, const net_group_t *group, int32_t b, const cur
 {
     const net_block_t *const block = &group->blocks[b];
     progress_t *const p = &w->progress[b];
-    if (block->stage != NET_STAGE_TILE || !block->loaded || !changes(cursor, block))
+    if (block->stage != NET_BY_TILE || !block->loaded || !changes(cursor, block))
         return;
     int32_t start[NET_MAX_RANK], size[NET_MAX_RANK];
     const uint32_t slot = p->staged++ % block->slots;
@@ -116,7 +116,7 @@ static void load(walker_t *w, const net_group_t *group, int32_t b, const cursor_
     int32_t start[NET_MAX_RANK], size[NET_MAX_RANK];
     const uint32_t slot = p->loaded++ % block->slots;
     box_of(group, block, cursor, start, size);
-    if (block->stage == NET_STAGE_TILE) {
+    if (block->stage == NET_BY_TILE) {
         const uint32_t bytes = box_bytes(block, size);
         net_wait_ram(&w->moving, p->staged_at[slot]);
         if (bytes)
@@ -173,7 +173,7 @@ static void store(walker_t *w, const net_group_t *group, int32_t b)
     stage_out(w, group, b);
     const uint32_t slot = p->stored++ % block->slots;
     box_of(group, block, &w->now, p->start, p->size);
-    if (block->stage == NET_STAGE_TILE) {
+    if (block->stage == NET_BY_TILE) {
         const uint32_t bytes = box_bytes(block, p->size);
         net_wait_ram(&w->moving, p->written_at[slot]);
         if (bytes)
@@ -190,7 +190,7 @@ static void stage_whole(walker_t *w, const net_group_t *group, bool out)
 {
     for (int32_t b = 0; b < group->block_count; ++b) {
         const net_block_t *const block = &group->blocks[b];
-        if (block->stage == NET_STAGE_WHOLE && (out ? block->stored : block->loaded))
+        if (block->stage == NET_WHOLE && (out ? block->stored : block->loaded))
             net_issue_ram(&w->moving, out, block->address, block->stage_slot[0], 1, tensor_bytes(block), 0);
     }
     net_wait_ram(&w->moving, w->moving.ram_issued);

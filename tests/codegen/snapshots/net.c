@@ -56,13 +56,14 @@ static void Conv_main_1(const net_tile_t *tile, const net_range_t *range)
             const int32_t kx_begin = net_inside_begin(left, DILATION_X, X_box->start[3], range->begin[LOOP_KX]);
             const int32_t kx_end = net_inside_end(left, DILATION_X, X_box->start[3], X_box->size[3], range->end[LOOP_KX]);
             for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co) {
-                float sum = range->first ? 0 : Y[(co - Y_box->start[1]) * Y_box->stride[1] + (oy - Y_box->start[2]) * Y_box->stride[2] + ox - Y_box->start[3]];
+                float *const result = &Y[(co - Y_box->start[1]) * Y_box->stride[1] + (oy - Y_box->start[2]) * Y_box->stride[2] + ox - Y_box->start[3]];
+                float sum = range->first ? 0 : *result;
                 for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci)
                     for (int32_t ky = ky_begin; ky < ky_end; ++ky)
                         for (int32_t kx = kx_begin; kx < kx_end; ++kx)
                             sum += X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + ky * DILATION_Y) - X_box->start[2]) * X_box->stride[2] + (left + kx * DILATION_X) - X_box->start[3]] *
                                    W[(co - W_box->start[0]) * W_box->stride[0] + (ci - W_box->start[1]) * W_box->stride[1] + (ky - W_box->start[2]) * W_box->stride[2] + kx - W_box->start[3]];
-                Y[(co - Y_box->start[1]) * Y_box->stride[1] + (oy - Y_box->start[2]) * Y_box->stride[2] + ox - Y_box->start[3]] = sum;
+                *result = sum;
             }
         }
     }
@@ -178,13 +179,14 @@ static void Conv_main_2(const net_tile_t *tile, const net_range_t *range)
             const int32_t kx_begin = net_inside_begin(left, DILATION_X, X_box->start[3], range->begin[LOOP_KX]);
             const int32_t kx_end = net_inside_end(left, DILATION_X, X_box->start[3], X_box->size[3], range->end[LOOP_KX]);
             for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co) {
-                float sum = range->first ? 0 : Y[(co - Y_box->start[1]) * Y_box->stride[1] + (oy - Y_box->start[2]) * Y_box->stride[2] + ox - Y_box->start[3]];
+                float *const result = &Y[(co - Y_box->start[1]) * Y_box->stride[1] + (oy - Y_box->start[2]) * Y_box->stride[2] + ox - Y_box->start[3]];
+                float sum = range->first ? 0 : *result;
                 for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci)
                     for (int32_t ky = ky_begin; ky < ky_end; ++ky)
                         for (int32_t kx = kx_begin; kx < kx_end; ++kx)
                             sum += X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + ky * DILATION_Y) - X_box->start[2]) * X_box->stride[2] + (left + kx * DILATION_X) - X_box->start[3]] *
                                    W[(co - W_box->start[0]) * W_box->stride[0] + (ci - W_box->start[1]) * W_box->stride[1] + (ky - W_box->start[2]) * W_box->stride[2] + kx - W_box->start[3]];
-                Y[(co - Y_box->start[1]) * Y_box->stride[1] + (oy - Y_box->start[2]) * Y_box->stride[2] + ox - Y_box->start[3]] = sum;
+                *result = sum;
             }
         }
     }
@@ -390,13 +392,14 @@ static void ConvGradX_main_1(const net_tile_t *tile, const net_range_t *range)
             const net_taps_t columns = net_gather_taps(ix + PAD_LEFT, DILATION_X, STRIDE_X, EVERY_X, dY_box->start[3],
                                                        dY_box->size[3], range->begin[LOOP_KX], range->end[LOOP_KX]);
             for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci) {
-                float sum = range->first ? 0 : dX[(ci - dX_box->start[1]) * dX_box->stride[1] + (iy - dX_box->start[2]) * dX_box->stride[2] + ix - dX_box->start[3]];
+                float *const result = &dX[(ci - dX_box->start[1]) * dX_box->stride[1] + (iy - dX_box->start[2]) * dX_box->stride[2] + ix - dX_box->start[3]];
+                float sum = range->first ? 0 : *result;
                 for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co)
                     for (int32_t ky = rows.first; ky < rows.end; ky += EVERY_Y)
                         for (int32_t kx = columns.first; kx < columns.end; kx += EVERY_X)
                             sum += dY[(co - dY_box->start[1]) * dY_box->stride[1] + (((iy + PAD_TOP - ky * DILATION_Y) / STRIDE_Y) - dY_box->start[2]) * dY_box->stride[2] + ((ix + PAD_LEFT - kx * DILATION_X) / STRIDE_X) - dY_box->start[3]] *
                                    W[(co - W_box->start[0]) * W_box->stride[0] + (ci - W_box->start[1]) * W_box->stride[1] + (ky - W_box->start[2]) * W_box->stride[2] + kx - W_box->start[3]];
-                dX[(ci - dX_box->start[1]) * dX_box->stride[1] + (iy - dX_box->start[2]) * dX_box->stride[2] + ix - dX_box->start[3]] = sum;
+                *result = sum;
             }
         }
     }
@@ -456,13 +459,14 @@ static void ConvGradW_main_1(const net_tile_t *tile, const net_range_t *range)
             const int32_t left = kx * DILATION_X - PAD_LEFT;
             const int32_t ox_begin = net_inside_begin(left, STRIDE_X, X_box->start[3], range->begin[LOOP_OX]);
             const int32_t ox_end = net_inside_end(left, STRIDE_X, X_box->start[3], X_box->size[3], range->end[LOOP_OX]);
-            float sum = range->first ? 0 : dW[(co - dW_box->start[0]) * dW_box->stride[0] + (ci - dW_box->start[1]) * dW_box->stride[1] + (ky - dW_box->start[2]) * dW_box->stride[2] + kx - dW_box->start[3]];
+            float *const result = &dW[(co - dW_box->start[0]) * dW_box->stride[0] + (ci - dW_box->start[1]) * dW_box->stride[1] + (ky - dW_box->start[2]) * dW_box->stride[2] + kx - dW_box->start[3]];
+            float sum = range->first ? 0 : *result;
             for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
                 for (int32_t oy = oy_begin; oy < oy_end; ++oy)
                     for (int32_t ox = ox_begin; ox < ox_end; ++ox)
                         sum += dY[(co - dY_box->start[1]) * dY_box->stride[1] + (oy - dY_box->start[2]) * dY_box->stride[2] + ox - dY_box->start[3]] *
                                X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + oy * STRIDE_Y) - X_box->start[2]) * X_box->stride[2] + (left + ox * STRIDE_X) - X_box->start[3]];
-            dW[(co - dW_box->start[0]) * dW_box->stride[0] + (ci - dW_box->start[1]) * dW_box->stride[1] + (ky - dW_box->start[2]) * dW_box->stride[2] + kx - dW_box->start[3]] = sum;
+            *result = sum;
         }
     }
 }
@@ -550,13 +554,14 @@ static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
             const int32_t left = kx * DILATION_X - PAD_LEFT;
             const int32_t ox_begin = net_inside_begin(left, STRIDE_X, X_box->start[3], range->begin[LOOP_OX]);
             const int32_t ox_end = net_inside_end(left, STRIDE_X, X_box->start[3], X_box->size[3], range->end[LOOP_OX]);
-            float sum = range->first ? 0 : dW[(co - dW_box->start[0]) * dW_box->stride[0] + (ci - dW_box->start[1]) * dW_box->stride[1] + (ky - dW_box->start[2]) * dW_box->stride[2] + kx - dW_box->start[3]];
+            float *const result = &dW[(co - dW_box->start[0]) * dW_box->stride[0] + (ci - dW_box->start[1]) * dW_box->stride[1] + (ky - dW_box->start[2]) * dW_box->stride[2] + kx - dW_box->start[3]];
+            float sum = range->first ? 0 : *result;
             for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
                 for (int32_t oy = oy_begin; oy < oy_end; ++oy)
                     for (int32_t ox = ox_begin; ox < ox_end; ++ox)
                         sum += dY[(co - dY_box->start[1]) * dY_box->stride[1] + (oy - dY_box->start[2]) * dY_box->stride[2] + ox - dY_box->start[3]] *
                                X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + oy * STRIDE_Y) - X_box->start[2]) * X_box->stride[2] + (left + ox * STRIDE_X) - X_box->start[3]];
-            dW[(co - dW_box->start[0]) * dW_box->stride[0] + (ci - dW_box->start[1]) * dW_box->stride[1] + (ky - dW_box->start[2]) * dW_box->stride[2] + kx - dW_box->start[3]] = sum;
+            *result = sum;
         }
     }
 }
@@ -622,9 +627,9 @@ static const net_axis_t axes_2[] = {
     {1, {-1, -1}, regions_0}, {5, {-1, -1}, regions_4}, {6, {-1, -1}, regions_6}, {4, {-1, -1}, regions_7},
 };
 static const net_block_t blocks_0[] = {
-    {axes_0, 2712, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x0, true, false} /* X: image */,
-    {axes_1, 5336, {2768, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x0, true, false} /* W: conv1_weight */,
-    {axes_2, 3416, {3128, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x0, false, true} /* Y: conv1_out */,
+    {axes_0, 2712, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: image */,
+    {axes_1, 5336, {2768}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* W: conv1_weight */,
+    {axes_2, 3416, {3128}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv1_out */,
 };
 static const net_loop_t loops_0[] = {
     {1, 1, 1, false} /* n */, {1, 1, 1, false} /* g */, {5, 5, 1, false} /* co */, {6, 6, 1, false} /* oy */,
@@ -640,16 +645,16 @@ static const net_axis_t axes_3[] = {
 };
 static const net_axis_t axes_4[] = {{5, {-1, -1}, regions_4}};
 static const net_block_t blocks_1[] = {
-    {axes_3, 3416, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
-    {axes_4, 6256, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
-    {axes_4, 6184, {2568, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
-    {axes_4, 6232, {2592, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* mean: bn1_mean */,
-    {axes_4, 6304, {2616, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* var: bn1_var */,
-    {axes_3, 3896, {2640, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 3, 4, 1, 0x0, false, true} /* Y: bn1_out */,
-    {axes_4, 6232, {3120, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* running_mean: bn1_mean_next */,
-    {axes_4, 6304, {3144, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* running_var: bn1_var_next */,
-    {axes_4, 6352, {3168, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* saved_mean: bn1/saved_mean */,
-    {axes_4, 6328, {3192, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* saved_inv_std: bn1/saved_inv_std */,
+    {axes_3, 3416, {2064}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
+    {axes_4, 6256, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
+    {axes_4, 6184, {2568}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
+    {axes_4, 6232, {2592}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* mean: bn1_mean */,
+    {axes_4, 6304, {2616}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* var: bn1_var */,
+    {axes_3, 3896, {2640}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: bn1_out */,
+    {axes_4, 6232, {3120}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_mean: bn1_mean_next */,
+    {axes_4, 6304, {3144}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_var: bn1_var_next */,
+    {axes_4, 6352, {3168}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_mean: bn1/saved_mean */,
+    {axes_4, 6328, {3192}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_inv_std: bn1/saved_inv_std */,
 };
 static const net_loop_t loops_1[] = {
     {5, 5, 1, false} /* c */, {1, 1, 1, false} /* n */, {24, 24, 1, false} /* s */,
@@ -659,8 +664,8 @@ static const net_phase_t phases_2[] = {{Relu_main_1, 0}};
 static const net_interval_t regions_9[] = {{0, 120}};
 static const net_axis_t axes_5[] = {{120, {-1, -1}, regions_9}};
 static const net_block_t blocks_2[] = {
-    {axes_5, 3896, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* x: bn1_out */,
-    {axes_5, 3896, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* y: relu1_out */,
+    {axes_5, 3896, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: bn1_out */,
+    {axes_5, 3896, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu1_out */,
 };
 static const net_loop_t loops_2[] = {{120, 120, 1, false} /* i */};
 /* step: Conv 'conv2' */
@@ -673,9 +678,9 @@ static const net_axis_t axes_7[] = {
     {1, {-1, -1}, regions_0}, {5, {2, -1}, regions_10}, {6, {-1, -1}, regions_6}, {4, {-1, -1}, regions_7},
 };
 static const net_block_t blocks_3[] = {
-    {axes_2, 3896, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x0, true, false} /* X: relu1_out */,
-    {axes_6, 0, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
-    {axes_7, 1808, {3088, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x4, false, true} /* Y: conv2_out */,
+    {axes_2, 3896, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: relu1_out */,
+    {axes_6, 0, {2544}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
+    {axes_7, 1808, {3088}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* Y: conv2_out */,
 };
 static const net_loop_t loops_3[] = {
     {1, 1, 1, false} /* n */, {1, 1, 1, false} /* g */, {5, 3, 2, false} /* co */, {6, 6, 1, false} /* oy */,
@@ -684,22 +689,22 @@ static const net_loop_t loops_3[] = {
 /* step: Add 'add' */
 static const net_phase_t phases_4[] = {{Add_main_1, 0}};
 static const net_block_t blocks_4[] = {
-    {axes_5, 1808, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* A: conv2_out */,
-    {axes_5, 3896, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* B: relu1_out */,
-    {axes_5, 1808, {3024, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* C: add_out */,
+    {axes_5, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: conv2_out */,
+    {axes_5, 3896, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: relu1_out */,
+    {axes_5, 1808, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: add_out */,
 };
 static const net_loop_t loops_4[] = {{120, 120, 1, false} /* i0 */};
 /* step: Relu 'relu2' */
 static const net_block_t blocks_5[] = {
-    {axes_5, 1808, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* x: add_out */,
-    {axes_5, 1808, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* y: relu2_out */,
+    {axes_5, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: add_out */,
+    {axes_5, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu2_out */,
 };
 /* step: GlobalAveragePool 'pool' */
 static const net_phase_t phases_5[] = {{GlobalAveragePool_main_1, 0}};
 static const net_axis_t axes_8[] = {{5, {-1, -1}, regions_4}, {24, {-1, -1}, regions_8}};
 static const net_block_t blocks_6[] = {
-    {axes_8, 1808, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, true, false} /* X: relu2_out */,
-    {axes_4, 2352, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* Y: pool_out */,
+    {axes_8, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: relu2_out */,
+    {axes_4, 2352, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: pool_out */,
 };
 static const net_loop_t loops_5[] = {{5, 5, 1, false} /* i0 */, {24, 24, 1, true} /* i1 */};
 /* step: Gemm 'classifier' */
@@ -708,10 +713,10 @@ static const net_axis_t axes_9[] = {{1, {-1, -1}, regions_0}, {5, {-1, -1}, regi
 static const net_axis_t axes_10[] = {{3, {-1, -1}, regions_5}, {5, {-1, -1}, regions_4}};
 static const net_axis_t axes_11[] = {{1, {-1, -1}, regions_0}, {3, {-1, -1}, regions_5}};
 static const net_block_t blocks_7[] = {
-    {axes_9, 2352, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, true, false} /* A: pool_flat_out */,
-    {axes_10, 6056, {2088, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {axes_11, 6376, {2152, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
-    {axes_11, 2288, {2168, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, false, true} /* Y: classifier_out */,
+    {axes_9, 2352, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: pool_flat_out */,
+    {axes_10, 6056, {2088}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
+    {axes_11, 6376, {2152}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
+    {axes_11, 2288, {2168}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_out */,
 };
 static const net_loop_t loops_6[] = {
     {1, 1, 1, false} /* m */, {3, 3, 1, false} /* n */, {5, 5, 1, true} /* k */,
@@ -722,37 +727,37 @@ static const net_phase_t phases_7[] = {
 };
 static const net_axis_t axes_12[] = {{1, {-1, -1}, regions_0}};
 static const net_block_t blocks_8[] = {
-    {axes_11, 2288, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, true, false} /* scores: classifier_out */,
-    {axes_12, 6424, {2080, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* labels: labels */,
-    {axes_12, 6432, {2088, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* output: loss */,
-    {axes_11, 2400, {2096, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
+    {axes_11, 2288, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* scores: classifier_out */,
+    {axes_12, 6424, {2080}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* labels: labels */,
+    {axes_12, 6432, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* output: loss */,
+    {axes_11, 2400, {2096}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
 };
 static const net_loop_t loops_7[] = {{1, 1, 1, true} /* n */, {3, 3, 1, false} /* c */};
 /* step: SoftmaxCrossEntropyLossGrad 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad' */
 static const net_phase_t phases_8[] = {{SoftmaxCrossEntropyLossGrad_main_1, 1}};
 static const net_block_t blocks_9[] = {
-    {axes_12, 6440, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* dY: loss_grad/one */,
-    {axes_11, 2400, {2072, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, true, false} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
-    {axes_12, 6424, {2088, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* label: labels */,
-    {axes_11, 2400, {2096, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, false, true} /* d_scores: classifier_out_grad */,
+    {axes_12, 6440, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dY: loss_grad/one */,
+    {axes_11, 2400, {2072}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
+    {axes_12, 6424, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* label: labels */,
+    {axes_11, 2400, {2096}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* d_scores: classifier_out_grad */,
 };
 static const net_loop_t loops_8[] = {{1, 1, 1, false} /* n */, {3, 3, 1, false} /* c */};
 /* step: InPlaceAccumulatorV2 'classifier_bias_grad/InPlaceAccumulatorV2' */
 static const net_phase_t phases_9[] = {{InPlaceAccumulatorV2_main_1, 0}};
 static const net_axis_t axes_13[] = {{3, {-1, -1}, regions_5}};
 static const net_block_t blocks_10[] = {
-    {axes_13, 6392, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* buffer: classifier_bias_grad.accumulation.buffer */,
-    {axes_13, 2400, {2080, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* value: classifier_bias_grad */,
-    {axes_12, 2048, {0, 0}, {0, 0}, NET_L1, NET_STAGE_NONE, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {axes_13, 6392, {2096, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_bias_grad.accumulation.buffer_out */,
+    {axes_13, 6392, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_bias_grad.accumulation.buffer */,
+    {axes_13, 2400, {2080}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_bias_grad */,
+    {axes_12, 2048, {0}, {0}, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {axes_13, 6392, {2096}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_bias_grad.accumulation.buf... */,
 };
 static const net_loop_t loops_9[] = {{3, 3, 1, false} /* i */};
 /* step: Gemm 'classifier_grad/Gemm' */
 static const net_phase_t phases_10[] = {{Gemm_main_2, 1}};
 static const net_block_t blocks_11[] = {
-    {axes_11, 2400, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
-    {axes_10, 6056, {2080, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {axes_9, 2376, {2144, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, false, true} /* Y: pool_flat_out_grad */,
+    {axes_11, 2400, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
+    {axes_10, 6056, {2080}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
+    {axes_9, 2376, {2144}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: pool_flat_out_grad */,
 };
 static const net_loop_t loops_10[] = {
     {1, 1, 1, false} /* m */, {5, 5, 1, false} /* n */, {3, 3, 1, true} /* k */,
@@ -760,9 +765,9 @@ static const net_loop_t loops_10[] = {
 /* step: Gemm 'classifier_grad/Gemm_1' */
 static const net_phase_t phases_11[] = {{Gemm_main_3, 1}};
 static const net_block_t blocks_12[] = {
-    {axes_11, 2400, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
-    {axes_9, 2352, {2080, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, true, false} /* B: pool_flat_out */,
-    {axes_10, 2288, {2104, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, false, true} /* Y: classifier_weight_grad */,
+    {axes_11, 2400, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
+    {axes_9, 2352, {2080}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: pool_flat_out */,
+    {axes_10, 2288, {2104}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_weight_grad */,
 };
 static const net_loop_t loops_11[] = {
     {3, 3, 1, false} /* m */, {5, 5, 1, false} /* n */, {1, 1, 1, true} /* k */,
@@ -771,26 +776,26 @@ static const net_loop_t loops_11[] = {
 static const net_interval_t regions_11[] = {{0, 15}};
 static const net_axis_t axes_14[] = {{15, {-1, -1}, regions_11}};
 static const net_block_t blocks_13[] = {
-    {axes_14, 6120, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* buffer: classifier_weight_grad.accumulation.buffer */,
-    {axes_14, 2288, {2128, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* value: classifier_weight_grad */,
-    {axes_12, 2048, {0, 0}, {0, 0}, NET_L1, NET_STAGE_NONE, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {axes_14, 6120, {2192, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_weight_grad.accumulation.buffer_out */,
+    {axes_14, 6120, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_weight_grad.accumulation.b... */,
+    {axes_14, 2288, {2128}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_weight_grad */,
+    {axes_12, 2048, {0}, {0}, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {axes_14, 6120, {2192}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_weight_grad.accumulation.b... */,
 };
 static const net_loop_t loops_12[] = {{15, 15, 1, false} /* i */};
 /* step: GlobalAveragePoolGrad 'pool_grad/GlobalAveragePoolGrad' */
 static const net_phase_t phases_12[] = {{GlobalAveragePoolGrad_main_1, 1}};
 static const net_axis_t axes_15[] = {{5, {-1, -1}, regions_4}, {1, {-1, -1}, regions_0}};
 static const net_block_t blocks_14[] = {
-    {axes_15, 2376, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, true, false} /* dY: pool_out_grad */,
-    {axes_8, 4376, {2088, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, false, true} /* dX: relu2_out_grad */,
+    {axes_15, 2376, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* dY: pool_out_grad */,
+    {axes_8, 4376, {2088}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* dX: relu2_out_grad */,
 };
 static const net_loop_t loops_13[] = {{5, 5, 1, false} /* i0 */, {24, 24, 1, false} /* i1 */};
 /* step: ReluGrad 'relu2_grad/ReluGrad' */
 static const net_phase_t phases_13[] = {{ReluGrad_main_1, 0}};
 static const net_block_t blocks_15[] = {
-    {axes_5, 4376, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* dy: relu2_out_grad */,
-    {axes_5, 1808, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* y: relu2_out */,
-    {axes_5, 4376, {3024, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* dx: add_out_grad */,
+    {axes_5, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu2_out_grad */,
+    {axes_5, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu2_out */,
+    {axes_5, 4376, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: add_out_grad */,
 };
 /* step: ConvGradX 'conv2_grad/ConvGrad/X' */
 static const net_phase_t phases_14[] = {{ConvGradX_main_1, 3}};
@@ -798,9 +803,9 @@ static const net_axis_t axes_16[] = {
     {5, {-1, -1}, regions_4}, {5, {2, -1}, regions_10}, {3, {-1, -1}, regions_5}, {3, {-1, -1}, regions_5},
 };
 static const net_block_t blocks_16[] = {
-    {axes_2, 4376, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x0, true, false} /* dY: add_out_grad */,
-    {axes_16, 0, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
-    {axes_7, 4856, {3088, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x4, false, true} /* dX: conv2_grad/ConvGrad.0 */,
+    {axes_2, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: add_out_grad */,
+    {axes_16, 0, {2544}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
+    {axes_7, 4856, {3088}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dX: conv2_grad/ConvGrad.0 */,
 };
 static const net_loop_t loops_14[] = {
     {1, 1, 1, false} /* n */, {1, 1, 1, false} /* g */, {5, 3, 2, false} /* ci */, {6, 6, 1, false} /* iy */,
@@ -815,9 +820,9 @@ static const net_axis_t axes_18[] = {
     {5, {1, -1}, regions_10}, {5, {-1, -1}, regions_4}, {3, {-1, -1}, regions_5}, {3, {-1, -1}, regions_5},
 };
 static const net_block_t blocks_17[] = {
-    {axes_17, 4376, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x2, true, false} /* dY: add_out_grad */,
-    {axes_2, 3896, {2352, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x0, true, false} /* X: relu1_out */,
-    {axes_18, 1808, {2832, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x2, false, true} /* dW: conv2_weight_grad */,
+    {axes_17, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x2, true, false} /* dY: add_out_grad */,
+    {axes_2, 3896, {2352}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: relu1_out */,
+    {axes_18, 1808, {2832}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x2, false, true} /* dW: conv2_weight_grad */,
 };
 static const net_loop_t loops_15[] = {
     {1, 1, 1, false} /* g */, {5, 3, 2, false} /* co */, {5, 5, 1, false} /* ci */, {3, 3, 1, false} /* ky */,
@@ -827,59 +832,59 @@ static const net_loop_t loops_15[] = {
 static const net_interval_t regions_12[] = {{0, 120}, {120, 105}};
 static const net_axis_t axes_19[] = {{225, {0, -1}, regions_12}};
 static const net_block_t blocks_18[] = {
-    {axes_19, 904, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x1, true, false} /* buffer: conv2_weight_grad.accumulation.buffer */,
-    {axes_19, 1808, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x1, true, false} /* value: conv2_weight_grad */,
-    {axes_12, 2048, {0, 0}, {0, 0}, NET_L1, NET_STAGE_NONE, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {axes_19, 904, {3024, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x1, false, true} /* buffer_out: conv2_weight_grad.accumulation.buffer_out */,
+    {axes_19, 904, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* buffer: conv2_weight_grad.accumulation.buffer */,
+    {axes_19, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* value: conv2_weight_grad */,
+    {axes_12, 2048, {0}, {0}, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {axes_19, 904, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* buffer_out: conv2_weight_grad.accumulation.buffer... */,
 };
 static const net_loop_t loops_16[] = {{225, 120, 2, false} /* i */};
 /* step: Add 'relu1_out_grad/Add' */
 static const net_block_t blocks_19[] = {
-    {axes_5, 4376, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* A: add_out_grad */,
-    {axes_5, 4856, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* B: conv2_grad/ConvGrad.0 */,
-    {axes_5, 4376, {3024, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* C: relu1_out_grad */,
+    {axes_5, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: add_out_grad */,
+    {axes_5, 4856, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: conv2_grad/ConvGrad.0 */,
+    {axes_5, 4376, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: relu1_out_grad */,
 };
 /* step: ReluGrad 'relu1_grad/ReluGrad' */
 static const net_block_t blocks_20[] = {
-    {axes_5, 4376, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* dy: relu1_out_grad */,
-    {axes_5, 3896, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* y: relu1_out */,
-    {axes_5, 4376, {3024, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* dx: bn1_out_grad */,
+    {axes_5, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu1_out_grad */,
+    {axes_5, 3896, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu1_out */,
+    {axes_5, 4376, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: bn1_out_grad */,
 };
 /* step: BatchNormalizationGrad 'bn1_grad/BatchNormalizationGrad' */
 static const net_phase_t phases_16[] = {
     {BatchNormalizationGrad_sums_1, 0}, {BatchNormalizationGrad_apply_1, 2},
 };
 static const net_block_t blocks_21[] = {
-    {axes_3, 4376, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 3, 4, 1, 0x0, true, false} /* dY: bn1_out_grad */,
-    {axes_3, 3416, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
-    {axes_4, 6256, {3024, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
-    {axes_4, 6352, {3048, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* saved_mean: bn1/saved_mean */,
-    {axes_4, 6328, {3072, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* saved_inv_std: bn1/saved_inv_std */,
-    {axes_3, 4376, {3096, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 3, 4, 1, 0x0, false, true} /* dX: conv1_out_grad */,
-    {axes_4, 1808, {3576, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* dscale: bn1_scale_grad */,
-    {axes_4, 1832, {3600, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* dB: bn1_bias_grad */,
+    {axes_3, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* dY: bn1_out_grad */,
+    {axes_3, 3416, {2544}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
+    {axes_4, 6256, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
+    {axes_4, 6352, {3048}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_mean: bn1/saved_mean */,
+    {axes_4, 6328, {3072}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_inv_std: bn1/saved_inv_std */,
+    {axes_3, 4376, {3096}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* dX: conv1_out_grad */,
+    {axes_4, 1808, {3576}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dscale: bn1_scale_grad */,
+    {axes_4, 1832, {3600}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dB: bn1_bias_grad */,
 };
 /* step: InPlaceAccumulatorV2 'bn1_scale_grad/InPlaceAccumulatorV2' */
 static const net_block_t blocks_22[] = {
-    {axes_4, 6280, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* buffer: bn1_scale_grad.accumulation.buffer */,
-    {axes_4, 1808, {2088, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* value: bn1_scale_grad */,
-    {axes_12, 2048, {0, 0}, {0, 0}, NET_L1, NET_STAGE_NONE, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {axes_4, 6280, {2112, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_scale_grad.accumulation.buffer_out */,
+    {axes_4, 6280, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_scale_grad.accumulation.buffer */,
+    {axes_4, 1808, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_scale_grad */,
+    {axes_12, 2048, {0}, {0}, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {axes_4, 6280, {2112}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_scale_grad.accumulation.buffer_out */,
 };
 static const net_loop_t loops_17[] = {{5, 5, 1, false} /* i */};
 /* step: InPlaceAccumulatorV2 'bn1_bias_grad/InPlaceAccumulatorV2' */
 static const net_block_t blocks_23[] = {
-    {axes_4, 6208, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* buffer: bn1_bias_grad.accumulation.buffer */,
-    {axes_4, 1832, {2088, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* value: bn1_bias_grad */,
-    {axes_12, 2048, {0, 0}, {0, 0}, NET_L1, NET_STAGE_NONE, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {axes_4, 6208, {2112, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_bias_grad.accumulation.buffer_out */,
+    {axes_4, 6208, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_bias_grad.accumulation.buffer */,
+    {axes_4, 1832, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_bias_grad */,
+    {axes_12, 2048, {0}, {0}, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {axes_4, 6208, {2112}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_bias_grad.accumulation.buffer_out */,
 };
 /* step: ConvGradW 'conv1_grad/ConvGrad/W' */
 static const net_phase_t phases_17[] = {{ConvGradW_main_2, 1}};
 static const net_block_t blocks_24[] = {
-    {axes_2, 4376, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x0, true, false} /* dY: conv1_out_grad */,
-    {axes_0, 2712, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x0, true, false} /* X: image */,
-    {axes_1, 1808, {3248, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x0, false, true} /* dW: conv1_weight_grad */,
+    {axes_2, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: conv1_out_grad */,
+    {axes_0, 2712, {2544}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: image */,
+    {axes_1, 1808, {3248}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* dW: conv1_weight_grad */,
 };
 static const net_loop_t loops_18[] = {
     {1, 1, 1, false} /* g */, {5, 5, 1, false} /* co */, {2, 2, 1, false} /* ci */, {3, 3, 1, false} /* ky */,
@@ -889,104 +894,104 @@ static const net_loop_t loops_18[] = {
 static const net_interval_t regions_13[] = {{0, 90}};
 static const net_axis_t axes_20[] = {{90, {-1, -1}, regions_13}};
 static const net_block_t blocks_25[] = {
-    {axes_20, 5696, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* buffer: conv1_weight_grad.accumulation.buffer */,
-    {axes_20, 1808, {2424, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* value: conv1_weight_grad */,
-    {axes_12, 2048, {0, 0}, {0, 0}, NET_L1, NET_STAGE_NONE, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {axes_20, 5696, {2784, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* buffer_out: conv1_weight_grad.accumulation.buffer_out */,
+    {axes_20, 5696, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: conv1_weight_grad.accumulation.buffer */,
+    {axes_20, 1808, {2424}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: conv1_weight_grad */,
+    {axes_12, 2048, {0}, {0}, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {axes_20, 5696, {2784}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: conv1_weight_grad.accumulation.buffer... */,
 };
 static const net_loop_t loops_19[] = {{90, 90, 1, false} /* i */};
 /* update: SGD 'conv1_weight/SGD' */
 static const net_phase_t phases_18[] = {{SGD_main_1, 0}};
 static const net_block_t blocks_26[] = {
-    {axes_20, 5336, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* weight: conv1_weight */,
-    {axes_20, 5696, {2424, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
-    {axes_12, 2056, {0, 0}, {0, 0}, NET_L1, NET_STAGE_NONE, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {axes_20, 5336, {2784, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* updated: conv1_weight_updated */,
+    {axes_20, 5336, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: conv1_weight */,
+    {axes_20, 5696, {2424}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
+    {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {axes_20, 5336, {2784}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: conv1_weight_updated */,
 };
 /* update: SGD 'bn1_scale/SGD' */
 static const net_block_t blocks_27[] = {
-    {axes_4, 6256, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* weight: bn1_scale */,
-    {axes_4, 6280, {2088, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
-    {axes_12, 2056, {0, 0}, {0, 0}, NET_L1, NET_STAGE_NONE, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {axes_4, 6256, {2112, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* updated: bn1_scale_updated */,
+    {axes_4, 6256, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_scale */,
+    {axes_4, 6280, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
+    {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {axes_4, 6256, {2112}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_scale_updated */,
 };
 /* update: SGD 'bn1_bias/SGD' */
 static const net_block_t blocks_28[] = {
-    {axes_4, 6184, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* weight: bn1_bias */,
-    {axes_4, 6208, {2088, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
-    {axes_12, 2056, {0, 0}, {0, 0}, NET_L1, NET_STAGE_NONE, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {axes_4, 6184, {2112, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* updated: bn1_bias_updated */,
+    {axes_4, 6184, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_bias */,
+    {axes_4, 6208, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
+    {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {axes_4, 6184, {2112}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_bias_updated */,
 };
 /* update: SGD 'conv2_weight/SGD' */
 static const net_block_t blocks_29[] = {
-    {axes_19, 0, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x1, true, false} /* weight: conv2_weight */,
-    {axes_19, 904, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x1, true, false} /* gradient: conv2_weight_grad.accumulation.buffer */,
-    {axes_12, 2056, {0, 0}, {0, 0}, NET_L1, NET_STAGE_NONE, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {axes_19, 0, {3024, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x1, false, true} /* updated: conv2_weight_updated */,
+    {axes_19, 0, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* weight: conv2_weight */,
+    {axes_19, 904, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* gradient: conv2_weight_grad.accumulation.buffer */,
+    {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {axes_19, 0, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* updated: conv2_weight_updated */,
 };
 /* update: SGD 'classifier_weight/SGD' */
 static const net_block_t blocks_30[] = {
-    {axes_14, 6056, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* weight: classifier_weight */,
-    {axes_14, 6120, {2128, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* gradient: classifier_weight_grad.accumulation.buffer */,
-    {axes_12, 2056, {0, 0}, {0, 0}, NET_L1, NET_STAGE_NONE, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {axes_14, 6056, {2192, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* updated: classifier_weight_updated */,
+    {axes_14, 6056, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_weight */,
+    {axes_14, 6120, {2128}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
+    {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {axes_14, 6056, {2192}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_weight_updated */,
 };
 /* update: SGD 'classifier_bias/SGD' */
 static const net_block_t blocks_31[] = {
-    {axes_13, 6376, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* weight: classifier_bias */,
-    {axes_13, 6392, {2080, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
-    {axes_12, 2056, {0, 0}, {0, 0}, NET_L1, NET_STAGE_NONE, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {axes_13, 6376, {2096, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* updated: classifier_bias_updated */,
+    {axes_13, 6376, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_bias */,
+    {axes_13, 6392, {2080}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
+    {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {axes_13, 6376, {2096}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_bias_updated */,
 };
 /* infer: Conv 'conv1' */
 static const net_block_t blocks_32[] = {
-    {axes_0, 2712, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x0, true, false} /* X: image */,
-    {axes_1, 5336, {2768, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x0, true, false} /* W: conv1_weight */,
-    {axes_2, 1808, {3128, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x0, false, true} /* Y: infer/conv1_out */,
+    {axes_0, 2712, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: image */,
+    {axes_1, 5336, {2768}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* W: conv1_weight */,
+    {axes_2, 1808, {3128}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv1_out */,
 };
 /* infer: BatchNormalization 'bn1' */
 static const net_phase_t phases_19[] = {{BatchNormalization_main_1, 2}};
 static const net_block_t blocks_33[] = {
-    {axes_3, 1808, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 3, 4, 1, 0x0, true, false} /* X: infer/conv1_out */,
-    {axes_4, 6256, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
-    {axes_4, 6184, {2568, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
-    {axes_4, 6232, {2592, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* input_mean: bn1_mean */,
-    {axes_4, 6304, {2616, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* input_var: bn1_var */,
-    {axes_3, 1808, {2640, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 3, 4, 1, 0x0, false, true} /* Y: infer/bn1_out */,
+    {axes_3, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: infer/conv1_out */,
+    {axes_4, 6256, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
+    {axes_4, 6184, {2568}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
+    {axes_4, 6232, {2592}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_mean: bn1_mean */,
+    {axes_4, 6304, {2616}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_var: bn1_var */,
+    {axes_3, 1808, {2640}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: infer/bn1_out */,
 };
 /* infer: Relu 'relu1' */
 static const net_block_t blocks_34[] = {
-    {axes_5, 1808, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* x: infer/bn1_out */,
-    {axes_5, 1808, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* y: infer/relu1_out */,
+    {axes_5, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/bn1_out */,
+    {axes_5, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu1_out */,
 };
 /* infer: Conv 'conv2' */
 static const net_block_t blocks_35[] = {
-    {axes_2, 1808, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x0, true, false} /* X: infer/relu1_out */,
-    {axes_6, 0, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
-    {axes_7, 3416, {3088, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 4, 4, 1, 0x4, false, true} /* Y: infer/conv2_out */,
+    {axes_2, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: infer/relu1_out */,
+    {axes_6, 0, {2544}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
+    {axes_7, 3416, {3088}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* Y: infer/conv2_out */,
 };
 /* infer: Add 'add' */
 static const net_block_t blocks_36[] = {
-    {axes_5, 3416, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* A: infer/conv2_out */,
-    {axes_5, 1808, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* B: infer/relu1_out */,
-    {axes_5, 3416, {3024, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* C: infer/add_out */,
+    {axes_5, 3416, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: infer/conv2_out */,
+    {axes_5, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: infer/relu1_out */,
+    {axes_5, 3416, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: infer/add_out */,
 };
 /* infer: Relu 'relu2' */
 static const net_block_t blocks_37[] = {
-    {axes_5, 3416, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, true, false} /* x: infer/add_out */,
-    {axes_5, 3416, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* y: infer/relu2_out */,
+    {axes_5, 3416, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/add_out */,
+    {axes_5, 3416, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu2_out */,
 };
 /* infer: GlobalAveragePool 'pool' */
 static const net_block_t blocks_38[] = {
-    {axes_8, 3416, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, true, false} /* X: infer/relu2_out */,
-    {axes_4, 1808, {2544, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 1, 4, 1, 0x0, false, true} /* Y: infer/pool_out */,
+    {axes_8, 3416, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: infer/relu2_out */,
+    {axes_4, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: infer/pool_out */,
 };
 /* infer: Gemm 'classifier' */
 static const net_block_t blocks_39[] = {
-    {axes_9, 1808, {2064, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, true, false} /* A: infer/pool_flat_out */,
-    {axes_10, 6056, {2088, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {axes_11, 6376, {2152, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
-    {axes_11, 6408, {2168, 0}, {0, 0}, NET_L2, NET_STAGE_NONE, 2, 4, 1, 0x0, false, true} /* Y: infer/classifier_out */,
+    {axes_9, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: infer/pool_flat_out */,
+    {axes_10, 6056, {2088}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
+    {axes_11, 6376, {2152}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
+    {axes_11, 6408, {2168}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: infer/classifier_out */,
 };
 
 /* ---- entries ------------------------------------------------------------------------------------------------- */
