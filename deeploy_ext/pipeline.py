@@ -189,6 +189,7 @@ def _predicted(plan: Plan, target: Target) -> CycleReport:
         model=target.model,
         minibatch=plan.cycles("step"),
         update=plan.cycles("update"),
+        inference=plan.cycles("infer") if "infer" in plan.entries else None,
         per_node=tuple(
             (group.entry, group.node, "+".join(body.phase for body in group.bodies), group.cycles.total)
             for group in plan.groups

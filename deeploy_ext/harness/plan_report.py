@@ -153,6 +153,7 @@ def plan_report_json(report: PlanReport) -> dict[str, Any]:
             "model": report.target.model,
             "minibatch": plan.cycles("step"),
             "update": plan.cycles("update"),
+            "inference": plan.cycles("infer") if "infer" in plan.entries else None,
             "per_node": [
                 {
                     "entry": group.entry,

@@ -25,7 +25,8 @@ class CycleReport:
     Attributes:
         kind: "predicted" (a cost model's) or "measured" (a simulator's or a board's); never print one as the other.
         model: what the figures come from.
-        minibatch, update: cycles of one mini-batch, and of one optimizer step.
+        minibatch, update, inference: cycles of one mini-batch, of one optimizer step, and of one inference (None: the
+            program has none).
         per_node: entry, node, phases of it (joined by "+") and cycles, in execution order.
     """
 
@@ -33,6 +34,7 @@ class CycleReport:
     model: str
     minibatch: int
     update: int
+    inference: int | None
     per_node: tuple[tuple[str, str, str, int], ...]
 
 
@@ -87,7 +89,7 @@ def report_json(report: Report) -> dict[str, Any]:
     if report.expected:
         checks["expected"] = {name: _category(getattr(report.expected, name)) for name in ("losses", "parameters")}
         checks["expected"] |= {"errors": report.expected.errors, "total": report.expected.total}
-    step, update = (report.traffic.get(entry, Traffic(0, 0)) for entry in ("step", "update"))
+    step, update, infer = (report.traffic.get(entry, Traffic(0, 0)) for entry in ("step", "update", "infer"))
     value = {
         "schema": SCHEMA,
         "test": report.test,
@@ -101,6 +103,7 @@ def report_json(report: Report) -> dict[str, Any]:
             "model": report.cycles.model,
             "minibatch": report.cycles.minibatch,
             "update": report.cycles.update,
+            "inference": report.cycles.inference,
             "per_node": [
                 {"entry": entry, "node": node, "phase": phase, "cycles": cycles}
                 for entry, node, phase, cycles in report.cycles.per_node
@@ -111,7 +114,7 @@ def report_json(report: Report) -> dict[str, Any]:
             name: {"capacity": use.capacity, "used": use.used, "lower_bound": use.lower_bound}
             for name, use in sorted(report.memory.items())
         },
-        "traffic": {**asdict(step), "update": asdict(update)},
+        "traffic": {**asdict(step), "update": asdict(update), "infer": asdict(infer)},
         "macs": report.macs,
         "seconds": {name: round(report.seconds.get(name, 0.0), 4) for name in (*STAGES, "total")},
         "exit": report.exit_status,

@@ -110,7 +110,9 @@ def _figures(report: Report) -> Iterable[str]:
     cycles = report.cycles
     kinds = ", ".join(f"{category.total} {name}" for name, category in report.verdict.categories().items())
     yield f"Compared with the golden run: {kinds}"
-    yield f"Cycles ({cycles.kind}, {cycles.model}): {cycles.minibatch:,} per mini-batch, {cycles.update:,} per update"
+    inference = f", {cycles.inference:,} per inference" if cycles.inference is not None else ""
+    figures = f"{cycles.minibatch:,} per mini-batch, {cycles.update:,} per update{inference}"
+    yield f"Cycles ({cycles.kind}, {cycles.model}): {figures}"
     yield f"Multiply-accumulates: {report.macs:,} per mini-batch"
     yield f"Peak memory: {_memory(report.memory)}"
     for entry, label in (("step", "mini-batch"), ("update", "update")):

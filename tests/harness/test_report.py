@@ -36,7 +36,7 @@ def make(verdict: Verdict = GOOD) -> Report:
         computed=[2.0, 1.5],
         golden=[2.0, 1.5],
         cycles=CycleReport(
-            "predicted", "a model", 12345, 678, (("step", "conv", "main", 12000), ("update", "sgd", "main", 678))
+            "predicted", "a model", 12345, 678, 99, (("step", "conv", "main", 12000), ("update", "sgd", "main", 678))
         ),
         counters={"gather": 3, "scatter": 4, "tiles": 99},
         memory={"L2": LevelUse(1000, 10, 500, 400), "L1": LevelUse(100, 10, 50, 40)},
@@ -63,7 +63,9 @@ def test_keys_and_their_order() -> None:
         "schema test target engine options checks losses cycles dispatch memory traffic macs seconds exit"
     )
     checks = value["checks"]
-    assert list(checks)[:6] == ["losses", "gradients", "parameters", "state", "errors", "total"]
+    kinds = ["losses", "gradients", "parameters", "state", "predictions"]
+    assert list(checks)[:7] == [*kinds, "errors", "total"]
+    assert checks["total"] == sum(checks[kind]["total"] for kind in kinds)
     assert list(checks["losses"]) == ["errors", "total", "max_abs", "max_rel", "worst"]
     assert (checks["errors"], checks["total"], checks["state"]["worst"]) == (0, 16, None)
     assert value["schema"] == "deeploy_ext/report/1"
