@@ -129,7 +129,7 @@ def _input_count(task: TrainingTask, rows: list[TensorRow]) -> int:
 def _group(call: Call, group: Group, bodies: Bodies, tables: Tables, homes: dict[str, Placement]) -> GroupText:
     check_limits(group)
     node = c_comment(group.node)
-    tables.begin(f"{group.entry}: {call.invocation.operator.op_type} '{node}'")
+    tables.begin(f"{group.entry}: '{node}'")
     phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
     rows = [
         f"{{{bodies.name_of(call, group, phases[body.phase], body)}, {-1 if body.core_loop is None else body.core_loop}}}"
@@ -137,8 +137,8 @@ def _group(call: Call, group: Group, bodies: Bodies, tables: Tables, homes: dict
     ]
     split = ", ".join(f"{group.loops[i].name} {group.loops[i].extent}/{group.loops[i].tile}" for i in group.order)
     how = f"{group.tiles} tiles ({split})" if group.order else "1 tile"
-    names = ", ".join(body.phase for body in group.bodies)
-    title = f"{call.invocation.operator.op_type} {names}: node '{node}'"
+    names = ", ".join(body.phase for body in group.bodies if body.phase != "main")
+    title = f"{call.invocation.operator.op_type}{names and ' '}{names}: node '{node}'"
     return GroupText(
         f"{title}, {how}{', double-buffered' if group.double_buffer else ''}",
         tables.array("net_phase_t", "phases", rows),

@@ -607,7 +607,7 @@ static void BatchNormalization_main_1(const net_tile_t *tile, const net_range_t 
 
 /* ---- tables: {start, size} of every tile; {extent, loops, regions}; {extent, tile, count, reduction} ------- */
 
-/* step: Conv 'conv1' */
+/* step: 'conv1' */
 static const net_phase_t phases_0[] = {{Conv_main_1, 3}};
 static const net_interval_t regions_0[] = {{0, 1}};
 static const net_interval_t regions_1[] = {{0, 2}};
@@ -635,7 +635,7 @@ static const net_loop_t loops_0[] = {
     {1, 1, 1, false} /* n */, {1, 1, 1, false} /* g */, {5, 5, 1, false} /* co */, {6, 6, 1, false} /* oy */,
     {4, 4, 1, false} /* ox */, {2, 2, 1, true} /* ci */, {3, 3, 1, false} /* ky */, {3, 3, 1, false} /* kx */,
 };
-/* step: BatchNormInternal 'bn1' */
+/* step: 'bn1' */
 static const net_phase_t phases_1[] = {
     {BatchNormInternal_mean_1, 0}, {BatchNormInternal_variance_1, 0}, {BatchNormInternal_normalise_1, 2},
 };
@@ -659,7 +659,7 @@ static const net_block_t blocks_1[] = {
 static const net_loop_t loops_1[] = {
     {5, 5, 1, false} /* c */, {1, 1, 1, false} /* n */, {24, 24, 1, false} /* s */,
 };
-/* step: Relu 'relu1' */
+/* step: 'relu1' */
 static const net_phase_t phases_2[] = {{Relu_main_1, 0}};
 static const net_interval_t regions_9[] = {{0, 120}};
 static const net_axis_t axes_5[] = {{120, {-1, -1}, regions_9}};
@@ -668,7 +668,7 @@ static const net_block_t blocks_2[] = {
     {axes_5, 3896, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu1_out */,
 };
 static const net_loop_t loops_2[] = {{120, 120, 1, false} /* i */};
-/* step: Conv 'conv2' */
+/* step: 'conv2' */
 static const net_phase_t phases_3[] = {{Conv_main_2, 3}};
 static const net_interval_t regions_10[] = {{0, 3}, {3, 2}};
 static const net_axis_t axes_6[] = {
@@ -686,7 +686,7 @@ static const net_loop_t loops_3[] = {
     {1, 1, 1, false} /* n */, {1, 1, 1, false} /* g */, {5, 3, 2, false} /* co */, {6, 6, 1, false} /* oy */,
     {4, 4, 1, false} /* ox */, {5, 5, 1, true} /* ci */, {3, 3, 1, false} /* ky */, {3, 3, 1, false} /* kx */,
 };
-/* step: Add 'add' */
+/* step: 'add' */
 static const net_phase_t phases_4[] = {{Add_main_1, 0}};
 static const net_block_t blocks_4[] = {
     {axes_5, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: conv2_out */,
@@ -694,12 +694,12 @@ static const net_block_t blocks_4[] = {
     {axes_5, 1808, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: add_out */,
 };
 static const net_loop_t loops_4[] = {{120, 120, 1, false} /* i0 */};
-/* step: Relu 'relu2' */
+/* step: 'relu2' */
 static const net_block_t blocks_5[] = {
     {axes_5, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: add_out */,
     {axes_5, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu2_out */,
 };
-/* step: GlobalAveragePool 'pool' */
+/* step: 'pool' */
 static const net_phase_t phases_5[] = {{GlobalAveragePool_main_1, 0}};
 static const net_axis_t axes_8[] = {{5, {-1, -1}, regions_4}, {24, {-1, -1}, regions_8}};
 static const net_block_t blocks_6[] = {
@@ -707,7 +707,7 @@ static const net_block_t blocks_6[] = {
     {axes_4, 2352, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: pool_out */,
 };
 static const net_loop_t loops_5[] = {{5, 5, 1, false} /* i0 */, {24, 24, 1, true} /* i1 */};
-/* step: Gemm 'classifier' */
+/* step: 'classifier' */
 static const net_phase_t phases_6[] = {{Gemm_main_1, 1}};
 static const net_axis_t axes_9[] = {{1, {-1, -1}, regions_0}, {5, {-1, -1}, regions_4}};
 static const net_axis_t axes_10[] = {{3, {-1, -1}, regions_5}, {5, {-1, -1}, regions_4}};
@@ -721,7 +721,7 @@ static const net_block_t blocks_7[] = {
 static const net_loop_t loops_6[] = {
     {1, 1, 1, false} /* m */, {3, 3, 1, false} /* n */, {5, 5, 1, true} /* k */,
 };
-/* step: SoftmaxCrossEntropyLoss 'loss/SoftmaxCrossEntropyLoss' */
+/* step: 'loss/SoftmaxCrossEntropyLoss' */
 static const net_phase_t phases_7[] = {
     {SoftmaxCrossEntropyLoss_log_softmax_1, -1}, {SoftmaxCrossEntropyLoss_loss_1, -1},
 };
@@ -733,7 +733,7 @@ static const net_block_t blocks_8[] = {
     {axes_11, 2400, {2096}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
 };
 static const net_loop_t loops_7[] = {{1, 1, 1, true} /* n */, {3, 3, 1, false} /* c */};
-/* step: SoftmaxCrossEntropyLossGrad 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad' */
+/* step: 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad' */
 static const net_phase_t phases_8[] = {{SoftmaxCrossEntropyLossGrad_main_1, 1}};
 static const net_block_t blocks_9[] = {
     {axes_12, 6440, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dY: loss_grad/one */,
@@ -742,7 +742,7 @@ static const net_block_t blocks_9[] = {
     {axes_11, 2400, {2096}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* d_scores: classifier_out_grad */,
 };
 static const net_loop_t loops_8[] = {{1, 1, 1, false} /* n */, {3, 3, 1, false} /* c */};
-/* step: InPlaceAccumulatorV2 'classifier_bias_grad/InPlaceAccumulatorV2' */
+/* step: 'classifier_bias_grad/InPlaceAccumulatorV2' */
 static const net_phase_t phases_9[] = {{InPlaceAccumulatorV2_main_1, 0}};
 static const net_axis_t axes_13[] = {{3, {-1, -1}, regions_5}};
 static const net_block_t blocks_10[] = {
@@ -752,7 +752,7 @@ static const net_block_t blocks_10[] = {
     {axes_13, 6392, {2096}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_bias_grad.accumulation.buf... */,
 };
 static const net_loop_t loops_9[] = {{3, 3, 1, false} /* i */};
-/* step: Gemm 'classifier_grad/Gemm' */
+/* step: 'classifier_grad/Gemm' */
 static const net_phase_t phases_10[] = {{Gemm_main_2, 1}};
 static const net_block_t blocks_11[] = {
     {axes_11, 2400, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
@@ -762,7 +762,7 @@ static const net_block_t blocks_11[] = {
 static const net_loop_t loops_10[] = {
     {1, 1, 1, false} /* m */, {5, 5, 1, false} /* n */, {3, 3, 1, true} /* k */,
 };
-/* step: Gemm 'classifier_grad/Gemm_1' */
+/* step: 'classifier_grad/Gemm_1' */
 static const net_phase_t phases_11[] = {{Gemm_main_3, 1}};
 static const net_block_t blocks_12[] = {
     {axes_11, 2400, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
@@ -772,7 +772,7 @@ static const net_block_t blocks_12[] = {
 static const net_loop_t loops_11[] = {
     {3, 3, 1, false} /* m */, {5, 5, 1, false} /* n */, {1, 1, 1, true} /* k */,
 };
-/* step: InPlaceAccumulatorV2 'classifier_weight_grad/InPlaceAccumulatorV2' */
+/* step: 'classifier_weight_grad/InPlaceAccumulatorV2' */
 static const net_interval_t regions_11[] = {{0, 15}};
 static const net_axis_t axes_14[] = {{15, {-1, -1}, regions_11}};
 static const net_block_t blocks_13[] = {
@@ -782,7 +782,7 @@ static const net_block_t blocks_13[] = {
     {axes_14, 6120, {2192}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_weight_grad.accumulation.b... */,
 };
 static const net_loop_t loops_12[] = {{15, 15, 1, false} /* i */};
-/* step: GlobalAveragePoolGrad 'pool_grad/GlobalAveragePoolGrad' */
+/* step: 'pool_grad/GlobalAveragePoolGrad' */
 static const net_phase_t phases_12[] = {{GlobalAveragePoolGrad_main_1, 1}};
 static const net_axis_t axes_15[] = {{5, {-1, -1}, regions_4}, {1, {-1, -1}, regions_0}};
 static const net_block_t blocks_14[] = {
@@ -790,14 +790,14 @@ static const net_block_t blocks_14[] = {
     {axes_8, 4376, {2088}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* dX: relu2_out_grad */,
 };
 static const net_loop_t loops_13[] = {{5, 5, 1, false} /* i0 */, {24, 24, 1, false} /* i1 */};
-/* step: ReluGrad 'relu2_grad/ReluGrad' */
+/* step: 'relu2_grad/ReluGrad' */
 static const net_phase_t phases_13[] = {{ReluGrad_main_1, 0}};
 static const net_block_t blocks_15[] = {
     {axes_5, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu2_out_grad */,
     {axes_5, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu2_out */,
     {axes_5, 4376, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: add_out_grad */,
 };
-/* step: ConvGradX 'conv2_grad/ConvGrad/X' */
+/* step: 'conv2_grad/ConvGrad/X' */
 static const net_phase_t phases_14[] = {{ConvGradX_main_1, 3}};
 static const net_axis_t axes_16[] = {
     {5, {-1, -1}, regions_4}, {5, {2, -1}, regions_10}, {3, {-1, -1}, regions_5}, {3, {-1, -1}, regions_5},
@@ -811,7 +811,7 @@ static const net_loop_t loops_14[] = {
     {1, 1, 1, false} /* n */, {1, 1, 1, false} /* g */, {5, 3, 2, false} /* ci */, {6, 6, 1, false} /* iy */,
     {4, 4, 1, false} /* ix */, {5, 5, 1, true} /* co */, {3, 3, 1, false} /* ky */, {3, 3, 1, false} /* kx */,
 };
-/* step: ConvGradW 'conv2_grad/ConvGrad/W' */
+/* step: 'conv2_grad/ConvGrad/W' */
 static const net_phase_t phases_15[] = {{ConvGradW_main_1, 2}};
 static const net_axis_t axes_17[] = {
     {1, {-1, -1}, regions_0}, {5, {1, -1}, regions_10}, {6, {-1, -1}, regions_6}, {4, {-1, -1}, regions_7},
@@ -828,7 +828,7 @@ static const net_loop_t loops_15[] = {
     {1, 1, 1, false} /* g */, {5, 3, 2, false} /* co */, {5, 5, 1, false} /* ci */, {3, 3, 1, false} /* ky */,
     {3, 3, 1, false} /* kx */, {1, 1, 1, true} /* n */, {6, 6, 1, true} /* oy */, {4, 4, 1, true} /* ox */,
 };
-/* step: InPlaceAccumulatorV2 'conv2_weight_grad/InPlaceAccumulatorV2' */
+/* step: 'conv2_weight_grad/InPlaceAccumulatorV2' */
 static const net_interval_t regions_12[] = {{0, 120}, {120, 105}};
 static const net_axis_t axes_19[] = {{225, {0, -1}, regions_12}};
 static const net_block_t blocks_18[] = {
@@ -838,19 +838,19 @@ static const net_block_t blocks_18[] = {
     {axes_19, 904, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* buffer_out: conv2_weight_grad.accumulation.buffer... */,
 };
 static const net_loop_t loops_16[] = {{225, 120, 2, false} /* i */};
-/* step: Add 'relu1_out_grad/Add' */
+/* step: 'relu1_out_grad/Add' */
 static const net_block_t blocks_19[] = {
     {axes_5, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: add_out_grad */,
     {axes_5, 4856, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: conv2_grad/ConvGrad.0 */,
     {axes_5, 4376, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: relu1_out_grad */,
 };
-/* step: ReluGrad 'relu1_grad/ReluGrad' */
+/* step: 'relu1_grad/ReluGrad' */
 static const net_block_t blocks_20[] = {
     {axes_5, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu1_out_grad */,
     {axes_5, 3896, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu1_out */,
     {axes_5, 4376, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: bn1_out_grad */,
 };
-/* step: BatchNormalizationGrad 'bn1_grad/BatchNormalizationGrad' */
+/* step: 'bn1_grad/BatchNormalizationGrad' */
 static const net_phase_t phases_16[] = {
     {BatchNormalizationGrad_sums_1, 0}, {BatchNormalizationGrad_apply_1, 2},
 };
@@ -864,7 +864,7 @@ static const net_block_t blocks_21[] = {
     {axes_4, 1808, {3576}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dscale: bn1_scale_grad */,
     {axes_4, 1832, {3600}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dB: bn1_bias_grad */,
 };
-/* step: InPlaceAccumulatorV2 'bn1_scale_grad/InPlaceAccumulatorV2' */
+/* step: 'bn1_scale_grad/InPlaceAccumulatorV2' */
 static const net_block_t blocks_22[] = {
     {axes_4, 6280, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_scale_grad.accumulation.buffer */,
     {axes_4, 1808, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_scale_grad */,
@@ -872,14 +872,14 @@ static const net_block_t blocks_22[] = {
     {axes_4, 6280, {2112}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_scale_grad.accumulation.buffer_out */,
 };
 static const net_loop_t loops_17[] = {{5, 5, 1, false} /* i */};
-/* step: InPlaceAccumulatorV2 'bn1_bias_grad/InPlaceAccumulatorV2' */
+/* step: 'bn1_bias_grad/InPlaceAccumulatorV2' */
 static const net_block_t blocks_23[] = {
     {axes_4, 6208, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_bias_grad.accumulation.buffer */,
     {axes_4, 1832, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_bias_grad */,
     {axes_12, 2048, {0}, {0}, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
     {axes_4, 6208, {2112}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_bias_grad.accumulation.buffer_out */,
 };
-/* step: ConvGradW 'conv1_grad/ConvGrad/W' */
+/* step: 'conv1_grad/ConvGrad/W' */
 static const net_phase_t phases_17[] = {{ConvGradW_main_2, 1}};
 static const net_block_t blocks_24[] = {
     {axes_2, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: conv1_out_grad */,
@@ -890,7 +890,7 @@ static const net_loop_t loops_18[] = {
     {1, 1, 1, false} /* g */, {5, 5, 1, false} /* co */, {2, 2, 1, false} /* ci */, {3, 3, 1, false} /* ky */,
     {3, 3, 1, false} /* kx */, {1, 1, 1, true} /* n */, {6, 6, 1, true} /* oy */, {4, 4, 1, true} /* ox */,
 };
-/* step: InPlaceAccumulatorV2 'conv1_weight_grad/InPlaceAccumulatorV2' */
+/* step: 'conv1_weight_grad/InPlaceAccumulatorV2' */
 static const net_interval_t regions_13[] = {{0, 90}};
 static const net_axis_t axes_20[] = {{90, {-1, -1}, regions_13}};
 static const net_block_t blocks_25[] = {
@@ -900,7 +900,7 @@ static const net_block_t blocks_25[] = {
     {axes_20, 5696, {2784}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: conv1_weight_grad.accumulation.buffer... */,
 };
 static const net_loop_t loops_19[] = {{90, 90, 1, false} /* i */};
-/* update: SGD 'conv1_weight/SGD' */
+/* update: 'conv1_weight/SGD' */
 static const net_phase_t phases_18[] = {{SGD_main_1, 0}};
 static const net_block_t blocks_26[] = {
     {axes_20, 5336, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: conv1_weight */,
@@ -908,48 +908,48 @@ static const net_block_t blocks_26[] = {
     {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
     {axes_20, 5336, {2784}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: conv1_weight_updated */,
 };
-/* update: SGD 'bn1_scale/SGD' */
+/* update: 'bn1_scale/SGD' */
 static const net_block_t blocks_27[] = {
     {axes_4, 6256, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_scale */,
     {axes_4, 6280, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
     {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
     {axes_4, 6256, {2112}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_scale_updated */,
 };
-/* update: SGD 'bn1_bias/SGD' */
+/* update: 'bn1_bias/SGD' */
 static const net_block_t blocks_28[] = {
     {axes_4, 6184, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_bias */,
     {axes_4, 6208, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
     {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
     {axes_4, 6184, {2112}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_bias_updated */,
 };
-/* update: SGD 'conv2_weight/SGD' */
+/* update: 'conv2_weight/SGD' */
 static const net_block_t blocks_29[] = {
     {axes_19, 0, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* weight: conv2_weight */,
     {axes_19, 904, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* gradient: conv2_weight_grad.accumulation.buffer */,
     {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
     {axes_19, 0, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* updated: conv2_weight_updated */,
 };
-/* update: SGD 'classifier_weight/SGD' */
+/* update: 'classifier_weight/SGD' */
 static const net_block_t blocks_30[] = {
     {axes_14, 6056, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_weight */,
     {axes_14, 6120, {2128}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
     {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
     {axes_14, 6056, {2192}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_weight_updated */,
 };
-/* update: SGD 'classifier_bias/SGD' */
+/* update: 'classifier_bias/SGD' */
 static const net_block_t blocks_31[] = {
     {axes_13, 6376, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_bias */,
     {axes_13, 6392, {2080}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
     {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
     {axes_13, 6376, {2096}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_bias_updated */,
 };
-/* infer: Conv 'conv1' */
+/* infer: 'conv1' */
 static const net_block_t blocks_32[] = {
     {axes_0, 2712, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: image */,
     {axes_1, 5336, {2768}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* W: conv1_weight */,
     {axes_2, 1808, {3128}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv1_out */,
 };
-/* infer: BatchNormalization 'bn1' */
+/* infer: 'bn1' */
 static const net_phase_t phases_19[] = {{BatchNormalization_main_1, 2}};
 static const net_block_t blocks_33[] = {
     {axes_3, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: infer/conv1_out */,
@@ -959,34 +959,34 @@ static const net_block_t blocks_33[] = {
     {axes_4, 6304, {2616}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_var: bn1_var */,
     {axes_3, 1808, {2640}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: infer/bn1_out */,
 };
-/* infer: Relu 'relu1' */
+/* infer: 'relu1' */
 static const net_block_t blocks_34[] = {
     {axes_5, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/bn1_out */,
     {axes_5, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu1_out */,
 };
-/* infer: Conv 'conv2' */
+/* infer: 'conv2' */
 static const net_block_t blocks_35[] = {
     {axes_2, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: infer/relu1_out */,
     {axes_6, 0, {2544}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
     {axes_7, 3416, {3088}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* Y: infer/conv2_out */,
 };
-/* infer: Add 'add' */
+/* infer: 'add' */
 static const net_block_t blocks_36[] = {
     {axes_5, 3416, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: infer/conv2_out */,
     {axes_5, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: infer/relu1_out */,
     {axes_5, 3416, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: infer/add_out */,
 };
-/* infer: Relu 'relu2' */
+/* infer: 'relu2' */
 static const net_block_t blocks_37[] = {
     {axes_5, 3416, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/add_out */,
     {axes_5, 3416, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu2_out */,
 };
-/* infer: GlobalAveragePool 'pool' */
+/* infer: 'pool' */
 static const net_block_t blocks_38[] = {
     {axes_8, 3416, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: infer/relu2_out */,
     {axes_4, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: infer/pool_out */,
 };
-/* infer: Gemm 'classifier' */
+/* infer: 'classifier' */
 static const net_block_t blocks_39[] = {
     {axes_9, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: infer/pool_flat_out */,
     {axes_10, 6056, {2088}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
@@ -997,95 +997,95 @@ static const net_block_t blocks_39[] = {
 /* ---- entries ------------------------------------------------------------------------------------------------- */
 
 static const net_group_t step_groups[] = {
-    /* Conv main: node 'conv1', 1 tile */
+    /* Conv: node 'conv1', 1 tile */
     {loops_0, blocks_0, phases_0, {0}, 1, 8, 0, 3, 1, false},
     /* BatchNormInternal mean, variance, normalise: node 'bn1', 1 tile */
     {loops_1, blocks_1, phases_1, {0}, 1, 3, 0, 10, 3, false},
-    /* Relu main: node 'relu1', 1 tile */
+    /* Relu: node 'relu1', 1 tile */
     {loops_2, blocks_2, phases_2, {0}, 1, 1, 0, 2, 1, false},
-    /* Conv main: node 'conv2', 2 tiles (co 5/3) */
+    /* Conv: node 'conv2', 2 tiles (co 5/3) */
     {loops_3, blocks_3, phases_3, {2}, 2, 8, 1, 3, 1, false},
-    /* Add main: node 'add', 1 tile */
+    /* Add: node 'add', 1 tile */
     {loops_4, blocks_4, phases_4, {0}, 1, 1, 0, 3, 1, false},
-    /* Relu main: node 'relu2', 1 tile */
+    /* Relu: node 'relu2', 1 tile */
     {loops_2, blocks_5, phases_2, {0}, 1, 1, 0, 2, 1, false},
-    /* GlobalAveragePool main: node 'pool', 1 tile */
+    /* GlobalAveragePool: node 'pool', 1 tile */
     {loops_5, blocks_6, phases_5, {0}, 1, 2, 0, 2, 1, false},
-    /* Gemm main: node 'classifier', 1 tile */
+    /* Gemm: node 'classifier', 1 tile */
     {loops_6, blocks_7, phases_6, {0}, 1, 3, 0, 4, 1, false},
     /* SoftmaxCrossEntropyLoss log_softmax, loss: node 'loss/SoftmaxCrossEntropyLoss', 1 tile */
     {loops_7, blocks_8, phases_7, {0}, 1, 2, 0, 4, 2, false},
-    /* SoftmaxCrossEntropyLossGrad main: node 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad', 1 tile */
+    /* SoftmaxCrossEntropyLossGrad: node 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad', 1 tile */
     {loops_8, blocks_9, phases_8, {0}, 1, 2, 0, 4, 1, false},
-    /* InPlaceAccumulatorV2 main: node 'classifier_bias_grad/InPlaceAccumulatorV2', 1 tile */
+    /* InPlaceAccumulatorV2: node 'classifier_bias_grad/InPlaceAccumulatorV2', 1 tile */
     {loops_9, blocks_10, phases_9, {0}, 1, 1, 0, 4, 1, false},
-    /* Gemm main: node 'classifier_grad/Gemm', 1 tile */
+    /* Gemm: node 'classifier_grad/Gemm', 1 tile */
     {loops_10, blocks_11, phases_10, {0}, 1, 3, 0, 3, 1, false},
-    /* Gemm main: node 'classifier_grad/Gemm_1', 1 tile */
+    /* Gemm: node 'classifier_grad/Gemm_1', 1 tile */
     {loops_11, blocks_12, phases_11, {0}, 1, 3, 0, 3, 1, false},
-    /* InPlaceAccumulatorV2 main: node 'classifier_weight_grad/InPlaceAccumulatorV2', 1 tile */
+    /* InPlaceAccumulatorV2: node 'classifier_weight_grad/InPlaceAccumulatorV2', 1 tile */
     {loops_12, blocks_13, phases_9, {0}, 1, 1, 0, 4, 1, false},
-    /* GlobalAveragePoolGrad main: node 'pool_grad/GlobalAveragePoolGrad', 1 tile */
+    /* GlobalAveragePoolGrad: node 'pool_grad/GlobalAveragePoolGrad', 1 tile */
     {loops_13, blocks_14, phases_12, {0}, 1, 2, 0, 2, 1, false},
-    /* ReluGrad main: node 'relu2_grad/ReluGrad', 1 tile */
+    /* ReluGrad: node 'relu2_grad/ReluGrad', 1 tile */
     {loops_2, blocks_15, phases_13, {0}, 1, 1, 0, 3, 1, false},
-    /* ConvGradX main: node 'conv2_grad/ConvGrad/X', 2 tiles (ci 5/3) */
+    /* ConvGradX: node 'conv2_grad/ConvGrad/X', 2 tiles (ci 5/3) */
     {loops_14, blocks_16, phases_14, {2}, 2, 8, 1, 3, 1, false},
-    /* ConvGradW main: node 'conv2_grad/ConvGrad/W', 2 tiles (co 5/3) */
+    /* ConvGradW: node 'conv2_grad/ConvGrad/W', 2 tiles (co 5/3) */
     {loops_15, blocks_17, phases_15, {1}, 2, 8, 1, 3, 1, false},
-    /* InPlaceAccumulatorV2 main: node 'conv2_weight_grad/InPlaceAccumulatorV2', 2 tiles (i 225/120) */
+    /* InPlaceAccumulatorV2: node 'conv2_weight_grad/InPlaceAccumulatorV2', 2 tiles (i 225/120) */
     {loops_16, blocks_18, phases_9, {0}, 2, 1, 1, 4, 1, false},
-    /* Add main: node 'relu1_out_grad/Add', 1 tile */
+    /* Add: node 'relu1_out_grad/Add', 1 tile */
     {loops_4, blocks_19, phases_4, {0}, 1, 1, 0, 3, 1, false},
-    /* ReluGrad main: node 'relu1_grad/ReluGrad', 1 tile */
+    /* ReluGrad: node 'relu1_grad/ReluGrad', 1 tile */
     {loops_2, blocks_20, phases_13, {0}, 1, 1, 0, 3, 1, false},
     /* BatchNormalizationGrad sums, apply: node 'bn1_grad/BatchNormalizationGrad', 1 tile */
     {loops_1, blocks_21, phases_16, {0}, 1, 3, 0, 8, 2, false},
-    /* InPlaceAccumulatorV2 main: node 'bn1_scale_grad/InPlaceAccumulatorV2', 1 tile */
+    /* InPlaceAccumulatorV2: node 'bn1_scale_grad/InPlaceAccumulatorV2', 1 tile */
     {loops_17, blocks_22, phases_9, {0}, 1, 1, 0, 4, 1, false},
-    /* InPlaceAccumulatorV2 main: node 'bn1_bias_grad/InPlaceAccumulatorV2', 1 tile */
+    /* InPlaceAccumulatorV2: node 'bn1_bias_grad/InPlaceAccumulatorV2', 1 tile */
     {loops_17, blocks_23, phases_9, {0}, 1, 1, 0, 4, 1, false},
-    /* ConvGradW main: node 'conv1_grad/ConvGrad/W', 1 tile */
+    /* ConvGradW: node 'conv1_grad/ConvGrad/W', 1 tile */
     {loops_18, blocks_24, phases_17, {0}, 1, 8, 0, 3, 1, false},
-    /* InPlaceAccumulatorV2 main: node 'conv1_weight_grad/InPlaceAccumulatorV2', 1 tile */
+    /* InPlaceAccumulatorV2: node 'conv1_weight_grad/InPlaceAccumulatorV2', 1 tile */
     {loops_19, blocks_25, phases_9, {0}, 1, 1, 0, 4, 1, false},
 };
 
 static const net_entry_t step_entry = {step_groups, 26, NET_CORES};
 
 static const net_group_t update_groups[] = {
-    /* SGD main: node 'conv1_weight/SGD', 1 tile */
+    /* SGD: node 'conv1_weight/SGD', 1 tile */
     {loops_19, blocks_26, phases_18, {0}, 1, 1, 0, 4, 1, false},
-    /* SGD main: node 'bn1_scale/SGD', 1 tile */
+    /* SGD: node 'bn1_scale/SGD', 1 tile */
     {loops_17, blocks_27, phases_18, {0}, 1, 1, 0, 4, 1, false},
-    /* SGD main: node 'bn1_bias/SGD', 1 tile */
+    /* SGD: node 'bn1_bias/SGD', 1 tile */
     {loops_17, blocks_28, phases_18, {0}, 1, 1, 0, 4, 1, false},
-    /* SGD main: node 'conv2_weight/SGD', 2 tiles (i 225/120) */
+    /* SGD: node 'conv2_weight/SGD', 2 tiles (i 225/120) */
     {loops_16, blocks_29, phases_18, {0}, 2, 1, 1, 4, 1, false},
-    /* SGD main: node 'classifier_weight/SGD', 1 tile */
+    /* SGD: node 'classifier_weight/SGD', 1 tile */
     {loops_12, blocks_30, phases_18, {0}, 1, 1, 0, 4, 1, false},
-    /* SGD main: node 'classifier_bias/SGD', 1 tile */
+    /* SGD: node 'classifier_bias/SGD', 1 tile */
     {loops_9, blocks_31, phases_18, {0}, 1, 1, 0, 4, 1, false},
 };
 
 static const net_entry_t update_entry = {update_groups, 6, NET_CORES};
 
 static const net_group_t infer_groups[] = {
-    /* Conv main: node 'conv1', 1 tile */
+    /* Conv: node 'conv1', 1 tile */
     {loops_0, blocks_32, phases_0, {0}, 1, 8, 0, 3, 1, false},
-    /* BatchNormalization main: node 'bn1', 1 tile */
+    /* BatchNormalization: node 'bn1', 1 tile */
     {loops_1, blocks_33, phases_19, {0}, 1, 3, 0, 6, 1, false},
-    /* Relu main: node 'relu1', 1 tile */
+    /* Relu: node 'relu1', 1 tile */
     {loops_2, blocks_34, phases_2, {0}, 1, 1, 0, 2, 1, false},
-    /* Conv main: node 'conv2', 2 tiles (co 5/3) */
+    /* Conv: node 'conv2', 2 tiles (co 5/3) */
     {loops_3, blocks_35, phases_3, {2}, 2, 8, 1, 3, 1, false},
-    /* Add main: node 'add', 1 tile */
+    /* Add: node 'add', 1 tile */
     {loops_4, blocks_36, phases_4, {0}, 1, 1, 0, 3, 1, false},
-    /* Relu main: node 'relu2', 1 tile */
+    /* Relu: node 'relu2', 1 tile */
     {loops_2, blocks_37, phases_2, {0}, 1, 1, 0, 2, 1, false},
-    /* GlobalAveragePool main: node 'pool', 1 tile */
+    /* GlobalAveragePool: node 'pool', 1 tile */
     {loops_5, blocks_38, phases_5, {0}, 1, 2, 0, 2, 1, false},
-    /* Gemm main: node 'classifier', 1 tile */
+    /* Gemm: node 'classifier', 1 tile */
     {loops_6, blocks_39, phases_6, {0}, 1, 3, 0, 4, 1, false},
 };
 
