@@ -38,7 +38,7 @@ def test_a_proven_run_writes_everything_and_repeats_to_the_byte(empty: Path, cap
     assert main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[:7]] == ["load", "autodiff", "golden", "plan", "emit", "build", "run"]
-    assert "Losses: 0 out of 4" in lines and "Errors: 0 out of 48" in lines
+    assert "Losses: 0 out of 4" in lines and "Errors: 0 out of 52" in lines
     assert any(line.startswith("Cycles (predicted, ") for line in lines)
 
     report: dict[str, Any] = json.loads((empty / "r.json").read_text())
@@ -134,10 +134,11 @@ def test_the_plan_predicts_the_bytes_that_are_moved(promote: bool) -> None:
     options = pipeline.RunOptions("TinyCNN", promote=promote, l1=14000, steps=2, accumulation=3)
     with Outputs(json_file=None, out=None, dump=None) as outputs:
         report = pipeline.run(options, outputs, Terminal(-1))
-    step, update, counted = report.traffic["step"], report.traffic["update"], report.counters
+    step, update, infer = (report.traffic[entry] for entry in ("step", "update", "infer"))
+    counted = report.counters
     assert report.exit_status == 0
-    assert 6 * step.l2_l1 + 2 * update.l2_l1 == counted["l2_to_l1_bytes"] + counted["l1_to_l2_bytes"]
-    assert 6 * step.l3_l2 + 2 * update.l3_l2 == counted["l3_to_l2_bytes"] + counted["l2_to_l3_bytes"]
+    assert 6 * (step.l2_l1 + infer.l2_l1) + 2 * update.l2_l1 == counted["l2_to_l1_bytes"] + counted["l1_to_l2_bytes"]
+    assert 6 * (step.l3_l2 + infer.l3_l2) + 2 * update.l3_l2 == counted["l3_to_l2_bytes"] + counted["l2_to_l3_bytes"]
 
 
 def test_multiply_accumulates_of_resnet8() -> None:

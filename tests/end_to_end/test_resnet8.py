@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 
 from deeploy_ext.harness.compare import identical
+from deeploy_ext.training.task import TrainingTask
 from support import assert_right, golden_of, planned, task_of, trained
 
 FLAGS = [{}, {"promote": True}, {"double_buffer": True}, {"promote": True, "double_buffer": True}]
+
+
+def executions(task: TrainingTask) -> dict[str, int]:
+    """How often the test driver runs each entry in one round."""
+    return {"step": task.spec.mini_batches, "update": task.spec.steps, "infer": len(task.batches)}
 
 
 @pytest.mark.parametrize("l1", [None, 24_000])
@@ -20,8 +26,7 @@ def test_resnet8_trains(flags: dict[str, Any], l1: int | None, tmp_path: Path) -
     result = trained(task, tmp_path, l1=l1, **flags)
     assert_right(task, golden_of("ResNet8"), result)
     plan = planned(task, l1=l1, **flags).plan
-    entries = {"step": task.spec.mini_batches, "update": task.spec.steps}
-    tiles = sum(runs * sum(g.tiles for g in plan.entry(entry)) for entry, runs in entries.items())
+    tiles = sum(runs * sum(g.tiles for g in plan.entry(entry)) for entry, runs in executions(task).items())
     assert result.counters["tiles"] == tiles
     if l1:
         assert sum(g.tiles > 1 for g in plan.groups) > 50, "a small L1 must tile, not fall back to something else"
@@ -52,7 +57,7 @@ def test_the_plan_predicts_the_bytes_that_move(tmp_path: Path) -> None:
     options: dict[str, Any] = {"l1": 24_000, "l2": 700_000, "promote": True, "double_buffer": True}
     counters = trained(task, tmp_path, **options).counters
     plan = planned(task, **options).plan
-    runs = {"step": task.spec.mini_batches, "update": task.spec.steps}
+    runs = executions(task)
     moved = {hop: sum(runs[e] * getattr(t, hop) for e, t in plan.traffic.items()) for hop in ("l3_l2", "l2_l1")}
     assert counters["l3_to_l2_bytes"] + counters["l2_to_l3_bytes"] == moved["l3_l2"] > 0
     assert counters["l2_to_l1_bytes"] + counters["l1_to_l2_bytes"] == moved["l2_l1"] > 0

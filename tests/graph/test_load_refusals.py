@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+from training_directory import write_arrays, write_directory
 
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.load import LoadOptions, list_networks, load
@@ -18,64 +19,14 @@ from deeploy_ext.training.task import TrainingTask
 Edit = Callable[[Path], None]
 
 
-def _info(name: str, shape: list[int | str], kind: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, kind, shape)
-
-
-def _train_nodes() -> list[onnx.NodeProto]:
-    """Forward, loss and backward of one dense layer, as the exporter writes them."""
-    return [
-        helper.make_node("InPlaceAccumulatorV2", ["w_buffer", "dw", "reset"], ["flag"], domain="com.microsoft", name="acc"),
-        helper.make_node("Constant", [], ["axis"], value=numpy_helper.from_array(np.array([0], np.int64))),
-        helper.make_node("Identity", ["x"], ["x_same"]),
-        helper.make_node("Gemm", ["x_same", "w"], ["scores"], transB=1, description="a layer", name="layer"),
-        helper.make_node("SoftmaxCrossEntropyLoss", ["scores", "labels"], ["loss", "log_prob"], name="layer"),
-        helper.make_node("SoftmaxCrossEntropyLossGrad", ["log_prob", "labels"], ["ds"], domain="com.microsoft"),
-        helper.make_node("ReduceSum", ["ds"], ["unused"], axes=[0], keepdims=0),
-        helper.make_node("Gemm", ["ds", "x_same"], ["dw"], transA=1),
-    ]
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A correct training directory: 2 samples of 3 features, 4 classes."""
-    train, optimizer = tmp_path / "net_train", tmp_path / "net_optimizer"
-    train.mkdir()
-    optimizer.mkdir()
-    inputs = [
-        _info("x", [2, 3]), _info("labels", [2], TensorProto.INT64), _info("w", [4, 3]),
-        _info("w_buffer", [4, 3]), _info("reset", [1], TensorProto.BOOL),
-    ]  # fmt: skip
-    graph = helper.make_graph(_train_nodes(), "train", inputs, [_info("loss", []), _info("flag", [1], TensorProto.BOOL)])
-    opsets = [helper.make_opsetid(*pair) for pair in (("", 21), ("", 17), ("com.microsoft", 1), ("com.microsoft", 1))]
-    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=opsets), train / "network.onnx")
-    sgd = helper.make_node("SGD", ["w", "w_buffer"], ["w_updated"], lr=0.1)
-    graph = helper.make_graph([sgd], "update", [_info("w", [4, 3]), _info("w_buffer", [4, 3])], [_info("w_updated", [4, 3])])
-    onnx.save(helper.make_model(graph, ir_version=10), optimizer / "network.onnx")
-    _write(train, {})
-    return train
-
-
-def _arrays() -> dict[str, np.ndarray]:
-    generator = np.random.RandomState(0)
-    return {
-        "arr_0000": generator.standard_normal((2, 3)).astype(np.float32),
-        "arr_0001": np.array([0, 3], np.int64),
-        "arr_0002": generator.standard_normal((4, 3)).astype(np.float32),
-        "arr_0003": np.array([True]),
-        "mb1_arr_0001": np.array([1, 2], np.int64),
-        "meta_n_batches": np.array([4]),
-        "meta_data_size": np.array([2]),
-    }
-
-
-def _write(folder: Path, changes: dict[str, np.ndarray | None]) -> None:
-    arrays = {name: array for name, array in (_arrays() | changes).items() if array is not None}
-    np.savez(folder / "inputs.npz", **arrays)  # pyright: ignore[reportArgumentType]
+    """A correct training directory."""
+    return write_directory(tmp_path)
 
 
 def _data(**changes: np.ndarray | None) -> Edit:
-    return lambda folder: _write(folder, changes)
+    return lambda folder: write_arrays(folder, changes)
 
 
 def _graph(change: Callable[[onnx.GraphProto], object]) -> Edit:
