@@ -100,9 +100,13 @@ def parser() -> Parser:
     )
     net = top.add_argument_group("network")
     net.add_argument(
-        "-t", "--test", type=named, metavar="NET", help="test network (see --list), folder of one, or training directory"
+        "-t", "--test", type=named, metavar="NET", help="test network (--list), folder of one, training folder, model.onnx"
     )
     net.add_argument("--optimizer", metavar="DIR", help="optimizer directory of a training directory, instead of its sibling")
+    net.add_argument("--loss", choices=("cross_entropy", "mse"), help="of a model.onnx, which needs it")
+    net.add_argument("--trainable", metavar="WHICH", help="weights that train: all, last:N (layers), or NAME,GLOB,...")
+    net.add_argument("--data", metavar="FILE", help="samples and targets for a model.onnx, as npz (default: generated)")
+    net.add_argument("--batchnorm", choices=("frozen", "train"), help="statistics of a model.onnx (default: as exported)")
     net.add_argument("--steps", type=count, metavar="N", help="optimizer steps")
     net.add_argument("--accum", type=count, metavar="N", help="mini-batches accumulated per step")
     net.add_argument("--lr", type=number(1e-30, 1e30), metavar="RATE", help="learning rate")
@@ -128,6 +132,7 @@ def parser() -> Parser:
     output = top.add_argument_group("output")
     output.add_argument("--dump", metavar="DIR", help="write the value of every stage")
     output.add_argument("--out", metavar="DIR", help="keep the emitted C, once it is proven")
+    output.add_argument("--save-weights", metavar="FILE", help="write the trained weights as .npz, or into the model as .onnx")
     output.add_argument("--json", metavar="FILE", help="write the report as JSON")
     output.add_argument("--list", action="store_true", help="list test networks and targets")
     loud = output.add_mutually_exclusive_group()
@@ -205,10 +210,16 @@ def _main(given: Sequence[str]) -> int:
         sanitize=args.sanitize,
         optimizer=args.optimizer,
         plan=args.plan,
+        loss=args.loss,
+        trainable=args.trainable,
+        data=args.data,
+        batchnorm=args.batchnorm,
     )
     if args.plan_only and args.out is not None:
         raise UsageError("argument --out: --plan-only emits no C; leave one of them out (--dump DIR keeps the plan)")
-    with Outputs(json_file=args.json, out=args.out, dump=args.dump) as outputs:
+    if args.plan_only and args.save_weights is not None:
+        raise UsageError("argument --save-weights: --plan-only trains nothing; leave one of them out")
+    with Outputs(json_file=args.json, out=args.out, dump=args.dump, weights=args.save_weights) as outputs:
         if args.plan_only:
             planned = pipeline.plan_only(options, outputs, terminal)
             for line in plan_lines(planned, everything=args.verbose) if not args.quiet else ():

@@ -20,6 +20,7 @@ from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.harness.plan_report import PlanReport
 from deeploy_ext.harness.report import CycleReport, Report
 from deeploy_ext.harness.terminal import Terminal
+from deeploy_ext.harness.weights import check_saveable, saved_weights
 from deeploy_ext.planning.check import check_plan
 from deeploy_ext.planning.nest import iterations
 from deeploy_ext.planning.plan import Plan
@@ -52,6 +53,10 @@ class RunOptions:
     sanitize: Literal["address", "undefined", "thread"] | None = None
     optimizer: str | None = None
     plan: str | None = None
+    loss: str | None = None
+    trainable: str | None = None
+    data: str | None = None
+    batchnorm: Literal["frozen", "train"] | None = None
 
 
 def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
@@ -68,6 +73,8 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
     dump = Dump(outputs.dump.draft if outputs.dump else None)
     with tempfile.TemporaryDirectory(prefix="deeployRunner-") as scratch:
         task = _task(options, dump, terminal)
+        if outputs.weights:
+            check_saveable(task, outputs.weights.path)
         with terminal.stage("golden"):
             golden = run_golden(task)
             dump.trajectory(task, golden, "golden")
@@ -84,6 +91,8 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
             result = engine.run(built, dma=options.dma, seed=task.spec.seed)
             stage.note = f"{len(result.rounds)} rounds"
             dump.trajectory(task, result.rounds[0], "measured")
+            if outputs.weights:
+                outputs.weights.fill(saved_weights(task, result.rounds[0], outputs.weights.path.suffix))
     first, *others = result.rounds
     repeats = [difference for other in others if (difference := identical(first, other))]
     return Report(
@@ -128,8 +137,9 @@ def plan_only(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Plan
 
 
 def _task(options: RunOptions, dump: Dump, terminal: Terminal) -> TrainingTask:
-    with terminal.stage("load"):
+    with terminal.stage("load") as stage:
         network = load(options.test, _load_options(options))
+        stage.note = "" if isinstance(network, TrainingTask) else "; ".join(network.notes)
     with terminal.stage("autodiff") as stage:
         task = network if isinstance(network, TrainingTask) else differentiate(network)
         stage.note = f"{len(task.parameters)} parameters, {task.spec.steps} x {task.spec.accumulation} mini-batches"
@@ -172,6 +182,10 @@ def _load_options(options: RunOptions) -> LoadOptions:
         tolerance=options.tolerance,
         seed=options.seed,
         optimizer=Path(options.optimizer) if options.optimizer is not None else None,
+        trainable=options.trainable,
+        loss=options.loss,
+        data=Path(options.data) if options.data is not None else None,
+        batchnorm=options.batchnorm,
     )
 
 

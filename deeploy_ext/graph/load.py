@@ -8,13 +8,14 @@ from pathlib import Path
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.foreign import is_training_directory, load_training_directory
 from deeploy_ext.graph.options import LoadOptions
+from deeploy_ext.graph.own_model import load_own_model
 from deeploy_ext.graph.testnets import NetworkInfo, is_network_folder, list_networks, load_network, network_folders
 from deeploy_ext.training.task import ForwardNetwork, TrainingTask
 
 __all__ = ["LoadOptions", "NetworkInfo", "list_networks", "load"]
 
 _FORMS = (
-    "give the name of a test network (--list), a folder with build.py and test.toml, "
+    "give the name of a test network (--list), a model.onnx, a folder with build.py and test.toml, "
     "or a training folder <x>_train with network.onnx and inputs.npz"
 )
 
@@ -27,16 +28,17 @@ def load(reference: str, options: LoadOptions | None = None) -> ForwardNetwork |
     """
     options, path, known = options or LoadOptions(), Path(reference), network_folders()
     if reference in known or is_network_folder(path):
-        if options.optimizer is not None:
-            raise BadInputError(f"--optimizer does not apply to test network {reference}; leave it out.")
+        options.refuse(f"test network {reference}", "optimizer", "loss", "data", "batchnorm")
         return load_network(known.get(reference, path.resolve()), options)
     if is_training_directory(path):
+        options.refuse(f"training directory {reference}", "loss", "data", "batchnorm", "trainable")
         return load_training_directory(path, options)
     if path.is_dir():
         missing = [name for name in ("network.onnx", "inputs.npz") if not (path / name).is_file()]
         raise BadInputError(f"{path}: no {' and no '.join(missing)} in this folder;\n{_FORMS}.")
     if path.is_file():
-        raise BadInputError(f"{path}: a single file cannot be trained yet;\n{_FORMS}.")
+        options.refuse(f"model file {reference}", "optimizer")
+        return load_own_model(path, options)
     if len(path.parts) > 1 or path.suffix:
         raise BadInputError(f"{path}: no such file or folder;\n{_FORMS}.")
     near = difflib.get_close_matches(reference.lower(), [name.lower() for name in known], n=1, cutoff=0.4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.training.task import TrainingSpec
@@ -16,6 +17,10 @@ class LoadOptions:
 
     Attributes:
         optimizer: file or folder of the optimizer graph of a training directory, instead of its sibling.
+        trainable: ``all``, ``last:N``, or names and globs separated by commas; not for training directories.
+        loss: a key of ``deeploy_ext.training.losses.LOSSES``; of own models, which need it.
+        data: npz file with samples and targets for an own model.
+        batchnorm: statistics of an own model's batch normalisation: ``frozen`` or ``train``; None: as it was exported.
     """
 
     steps: int | None = None
@@ -24,6 +29,16 @@ class LoadOptions:
     tolerance: float | None = None
     seed: int | None = None
     optimizer: Path | None = None
+    trainable: str | None = None
+    loss: str | None = None
+    data: Path | None = None
+    batchnorm: Literal["frozen", "train"] | None = None
+
+    def refuse(self, what: str, *names: str) -> None:
+        """Raises BadInputError if one of the named options is given, since it does not apply to ``what``."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise BadInputError(f"--{name} does not apply to {what}; leave it out.")
 
 
 _OVERRIDES = ("steps", "accumulation", "learning_rate", "tolerance", "seed")

@@ -16,20 +16,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import onnx
-import onnx_ir as ir
 
 from deeploy_ext.errors import BadInputError, DeeployError
+from deeploy_ext.graph.data import random_batches
 from deeploy_ext.graph.files import check_batches, parse_model
-from deeploy_ext.graph.invocation import operator_of, type_of
+from deeploy_ext.graph.invocation import type_of
 from deeploy_ext.graph.normalise import normalise
 from deeploy_ext.graph.options import LoadOptions, checked, override
-from deeploy_ext.operators.spec import TensorType
+from deeploy_ext.graph.trainable import select_trainable
 from deeploy_ext.resources import resource
 from deeploy_ext.training.functions import IR_VERSION
 from deeploy_ext.training.losses import find_loss, with_loss
-from deeploy_ext.training.task import Arrays, ForwardNetwork, TrainingSpec
+from deeploy_ext.training.task import ForwardNetwork, TrainingSpec
 
 _KEYS: Mapping[str, type | tuple[type, ...]] = {
     "description": str,
@@ -99,15 +98,18 @@ def load_network(folder: Path, options: LoadOptions) -> ForwardNetwork:
     model.ir_version = IR_VERSION
     named = list(model.graph.initializers)
     normalise(model.graph)
-    trainable = _trainable(folder, model.graph, named, settings.get("trainable", "all"))
+    if options.trainable is not None:
+        trainable = select_trainable(model.graph, named, options.trainable, "--trainable")
+    else:
+        trainable = select_trainable(model.graph, named, settings.get("trainable", "all"), str(folder / "test.toml"))
     bare = ForwardNetwork(folder.name, model, settings["loss"], trainable, (), spec)
     graph = with_loss(bare).graph
     if hasattr(module, "data"):
         batches = _call(folder, module, "data", spec.seed, spec.mini_batches)
     else:
-        batches = _random_batches(graph, settings["loss"], spec)
+        batches = random_batches(graph, settings["loss"], spec)
     check_batches(str(folder), graph, list(graph.inputs), batches)
-    return ForwardNetwork(folder.name, model, settings["loss"], trainable, tuple(batches), spec)
+    return ForwardNetwork(folder.name, model, settings["loss"], trainable, tuple(batches), spec, original=built)
 
 
 def _read_toml(folder: Path) -> dict[str, Any]:
@@ -165,50 +167,3 @@ def _call(folder: Path, module: ModuleType, name: str, *arguments: int) -> Any:
         raise
     except Exception as error:  # the user's code may raise anything
         raise BadInputError(f"{file}: {name}: {type(error).__name__}: {error}; correct the file (-v shows where).") from error
-
-
-def _trainable(folder: Path, graph: ir.Graph, named: list[str], given: str | list[str]) -> tuple[str, ...]:
-    """Names of the weights to train, in order of first use."""
-    candidates: dict[str, None] = {}
-    for node in graph:
-        operator = operator_of(node)
-        fixed = {source for source, _ in operator.state} | set(operator.constant_inputs)
-        for operand, value in zip(operator.inputs, node.inputs, strict=False):
-            if value is None or operand in fixed or value.name not in named or value.dtype != ir.DataType.FLOAT:
-                continue
-            candidates[value.name] = None
-    if given == "all":
-        return tuple(candidates)
-    wanted = [given] if isinstance(given, str) else given
-    unknown = [name for name in wanted if name not in candidates]
-    if unknown:
-        known = ", ".join(candidates)
-        raise BadInputError(f"{folder / 'test.toml'}: '{unknown[0]}' is no weight of the model; use 'all' or some of: {known}.")
-    return tuple(name for name in candidates if name in wanted)
-
-
-def _random_batches(graph: ir.Graph, kind: str, spec: TrainingSpec) -> list[Arrays]:
-    """Standard normal inputs and targets, uniform labels; the same for the same seed, whatever the count."""
-    target, generator = find_loss(kind).target, np.random.RandomState(spec.seed)
-    classes = _scores_of(graph).shape[-1]
-    types = {value.name or "": type_of(value) for value in graph.inputs}
-    batches: list[Arrays] = []
-    for _ in range(spec.mini_batches):
-        batch: Arrays = {}
-        for name, found in types.items():
-            assert found is not None
-            if name == target and found.dtype.kind == "i":
-                batch[name] = generator.randint(0, classes, found.shape).astype(found.dtype)
-            else:
-                batch[name] = generator.standard_normal(found.shape).astype(found.dtype)
-        batches.append(batch)
-    return batches
-
-
-def _scores_of(graph: ir.Graph) -> TensorType:
-    """Type of the prediction: the first input of the node that gives the loss."""
-    producer = graph.outputs[0].producer()
-    assert producer is not None
-    found = type_of(producer.inputs[0])
-    assert found is not None
-    return found

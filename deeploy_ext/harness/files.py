@@ -15,6 +15,10 @@ from deeploy_ext.errors import BadInputError, ToolError
 MANIFEST = "deeployRunner.json"
 """Lists the files of a folder we wrote: such a folder may be replaced, as long as nothing else is in it."""
 
+WEIGHT_SUFFIXES = (".npz", ".onnx")
+FILES = ("--json", "--save-weights")
+"""Options that name a file, not a folder."""
+
 
 def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -54,10 +58,18 @@ class OutputFile:
         except OSError as error:
             raise _unwritable(option, self.path, error) from error
 
-    def commit(self, text: str) -> None:
-        """Writes the text and moves the file into its place."""
+    def fill(self, content: bytes) -> None:
+        """Writes the whole draft."""
         try:
-            self._draft.write_text(text, encoding="utf-8")
+            self._draft.write_bytes(content)
+        except OSError as error:
+            raise _unwritable(self.option, self.path, error) from error
+
+    def commit(self, text: str | None = None) -> None:
+        """Moves the file into its place, with this text or as it was filled."""
+        if text is not None:
+            self.fill(text.encode("utf-8"))
+        try:
             self._draft.replace(self.path)
         except OSError as error:
             raise _unwritable(self.option, self.path, error) from error
@@ -131,30 +143,36 @@ def _files(folder: Path) -> list[str]:
 
 
 class Outputs:
-    """The places one run writes: ``--json`` file, ``--out`` and ``--dump`` folders; None where not asked for.
+    """The places one run writes: ``--json`` and ``--save-weights`` files, ``--out`` and ``--dump`` folders; None: not asked.
 
     As a context manager it discards what was not committed, but keeps the dump when a tool failed: it shows what the
     tool was given.
     """
 
-    def __init__(self, *, json_file: str | None, out: str | None, dump: str | None) -> None:
+    def __init__(self, *, json_file: str | None, out: str | None, dump: str | None, weights: str | None = None) -> None:
         self.json: OutputFile | None = None
         self.out: OutputFolder | None = None
         self.dump: OutputFolder | None = None
+        self.weights: OutputFile | None = None
         try:
-            places = {"--out": out, "--dump": dump, "--json": json_file}
+            places = {"--out": out, "--dump": dump, "--json": json_file, "--save-weights": weights}
             _check_apart({option: _check_place(option, given) for option, given in places.items() if given is not None})
             self.out = None if out is None else OutputFolder("--out", out)
             self.dump = None if dump is None else OutputFolder("--dump", dump)
             self.json = None if json_file is None else OutputFile("--json", json_file)
+            if weights is not None and not weights.endswith(WEIGHT_SUFFIXES):
+                raise BadInputError(f"--save-weights: '{weights}' is neither .npz nor .onnx; give a name that ends so.")
+            self.weights = None if weights is None else OutputFile("--save-weights", weights)
         except BaseException:
             self.discard()
             raise
 
     def commit(self, report: str, *, proven: bool) -> None:
-        """Moves everything into its place; the emitted C only if its numbers are ``proven``."""
+        """Moves everything into its place; the emitted C and the trained weights only if the numbers are ``proven``."""
         if self.out and proven:
             self.out.commit()
+        if self.weights and proven:
+            self.weights.commit()
         if self.dump:
             self.dump.commit()
         if self.json:
@@ -162,7 +180,7 @@ class Outputs:
 
     def discard(self) -> None:
         """Removes all drafts that were not committed."""
-        for place in (self.json, self.out, self.dump):
+        for place in (self.json, self.out, self.dump, self.weights):
             if place is not None:
                 place.discard()
 
@@ -180,5 +198,5 @@ class Outputs:
 def _check_apart(places: dict[str, Path]) -> None:
     for option, path in places.items():
         for other, folder in places.items():
-            if other not in (option, "--json") and path.is_relative_to(folder):
+            if other != option and (path == folder or (other not in FILES and path.is_relative_to(folder))):
                 raise BadInputError(f"{option} and {other} overlap at '{path}'; give them separate places.")

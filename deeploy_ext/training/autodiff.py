@@ -151,6 +151,7 @@ def differentiate(network: ForwardNetwork) -> TrainingTask:
         initial=initial | state_values,
         batches=network.batches,
         spec=network.spec,
+        original=network.original,
     )
 
 

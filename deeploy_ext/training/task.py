@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -71,6 +72,8 @@ class ForwardNetwork:
         loss: kind of loss, a key of ``deeploy_ext.training.losses.LOSSES``.
         trainable: names of the initializers that are trained, in order of first use.
         batches: one dict of data per mini-batch, the loss's target under its input name included.
+        notes: what loading changed or assumed, for the user.
+        original: the file that the network came from; trained weights go back into it.
     """
 
     name: str
@@ -79,6 +82,8 @@ class ForwardNetwork:
     trainable: tuple[str, ...]
     batches: tuple[Arrays, ...]
     spec: TrainingSpec = field(default_factory=TrainingSpec)
+    notes: tuple[str, ...] = ()
+    original: onnx.ModelProto | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,7 @@ class TrainingTask:
         data: names of the inputs that change with every mini-batch.
         initial: values of weights and state before the first step (buffers start at zero).
         batches: one dict of data per distinct mini-batch; they are cycled when more are needed.
+        original: the inference model that the network came from, whose initializers hold the weights; None: there is none.
     """
 
     name: str
@@ -113,6 +119,7 @@ class TrainingTask:
     batches: tuple[Arrays, ...]
     spec: TrainingSpec = field(default_factory=TrainingSpec)
     expected: Expectation | None = None
+    original: onnx.ModelProto | None = None
 
     @property
     def prediction(self) -> str | None:
