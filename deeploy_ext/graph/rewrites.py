@@ -119,7 +119,12 @@ def fold_constants(graph: ir.Graph, weights: Collection[str]) -> list[str]:
 
 
 def _fold(graph: ir.Graph, node: ir.Node, weights: Collection[str]) -> bool:
-    result = _shape(node) if _is(node, "Shape") else _computed(node, weights)
+    if _is(node, "Shape"):
+        result = _shape(node)
+    elif _is(node, "CastLike"):
+        result = _cast(node)
+    else:
+        result = _computed(node, weights)
     if result is None or node.outputs[0].is_graph_output():
         return False
     made = _constant(graph, f"{node.outputs[0].name}/folded", result)
@@ -134,6 +139,12 @@ def _shape(node: ir.Node) -> np.ndarray | None:
         return None
     start, end = _attribute(node, "start", 0), _attribute(node, "end", None)
     return np.array(operand.shape[start:end], np.int64)
+
+
+def _cast(node: ir.Node) -> np.ndarray | None:
+    """A constant in the element type of another value, of which only the type matters."""
+    array, like = constant_of(node.inputs[0]), node.inputs[1]
+    return None if array is None or like is None or like.dtype is None else array.astype(like.dtype.numpy())
 
 
 def _computed(node: ir.Node, weights: Collection[str]) -> np.ndarray | None:
@@ -261,7 +272,7 @@ def set_batch_norms(graph: ir.Graph, mode: str | None) -> list[str]:
         if mode is not None:
             node.attributes["training_mode"] = ir.AttrInt64("training_mode", int(mode == "train"))
         if _attribute(node, "training_mode", 0):
-            _name_statistics(node)
+            _show_statistics(graph, node)
     if mode == "train" and not nodes:
         raise BadInputError("--batchnorm train: the model has no BatchNormalization; exporters fold it, see docs/tutorial.md.")
     trained = sum(bool(_attribute(node, "training_mode", 0)) for node in nodes)
@@ -269,9 +280,11 @@ def set_batch_norms(graph: ir.Graph, mode: str | None) -> list[str]:
     return [f"{count} BatchNormalization {what}" for count, what in parts if count]
 
 
-def _name_statistics(node: ir.Node) -> None:
-    """Running statistics are state: their outputs have names."""
+def _show_statistics(graph: ir.Graph, node: ir.Node) -> None:
+    """Running statistics are state: named outputs of the graph."""
     node.resize_outputs(3)
     for value, name in zip(node.outputs[1:], ("running_mean", "running_var"), strict=True):
         if not value.name:
             value.name = f"{node.outputs[0].name}/{name}"
+        if not value.is_graph_output():
+            graph.outputs.append(value)
