@@ -9,6 +9,7 @@ from typing import Literal
 
 from deeploy_ext import engines
 from deeploy_ext.codegen.emit import emit
+from deeploy_ext.codegen.product import write_product
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.load import LoadOptions, list_networks, load
 from deeploy_ext.graph.lower import lower
@@ -80,7 +81,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
             dump.trajectory(task, golden, "golden")
         program, plan = _planned(task, options, target, plan_options, dump, terminal)
         with terminal.stage("emit"):
-            folder = outputs.out.draft if outputs.out else Path(scratch, "c")
+            folder = Path(scratch, "c")
             emitted = emit(task, program, plan, folder)
             dump.code(folder)
         build = Path(scratch, "build")
@@ -93,6 +94,8 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
             dump.trajectory(task, result.rounds[0], "measured")
             if outputs.weights:
                 outputs.weights.fill(saved_weights(task, result.rounds[0], outputs.weights.path.suffix))
+        if outputs.out:
+            write_product(emitted, task, plan, result.rounds[0].losses, outputs.out.draft)
     first, *others = result.rounds
     repeats = [difference for other in others if (difference := identical(first, other))]
     return Report(

@@ -43,14 +43,16 @@ def test_a_proven_run_writes_everything_and_repeats_to_the_byte(empty: Path, cap
 
     report: dict[str, Any] = json.loads((empty / "r.json").read_text())
     assert (report["test"], report["engine"], report["exit"]) == ("TinyCNN", "host", 0)
-    assert (report["checks"]["total"], report["checks"]["errors"], report["checks"]["repeat"]) == (48, 0, None)
+    assert (report["checks"]["total"], report["checks"]["errors"], report["checks"]["repeat"]) == (52, 0, None)
     assert report["cycles"]["minibatch"] == sum(n["cycles"] for n in report["cycles"]["per_node"] if n["entry"] == "step")
 
     product, dump = contents(empty / "c"), contents(empty / "d")
-    assert {"net.c", "net.h", MANIFEST} < set(product)
+    assert {"net.c", "net.h", "main.c", "CMakeLists.txt", "README.md", "runtime/net_walker.c", MANIFEST} < set(product)
     assert {"forward.onnx", "training.onnx", "update.onnx", "golden.npz", "measured.npz", "plan.json"} < set(dump)
-    assert {name: data for name, data in product.items() if name != MANIFEST} == {
-        name.removeprefix("c/"): data for name, data in dump.items() if name.startswith("c/")
+    proven = {name.removeprefix("c/"): data for name, data in dump.items() if name.startswith("c/")}
+    kept = {name.removeprefix("runtime/"): data for name, data in product.items()}
+    assert {name: kept[name] for name in proven if name != "net_test.h"} == {
+        name: data for name, data in proven.items() if name != "net_test.h"
     }
     for graph in ("training", "update"):
         onnxruntime.InferenceSession(empty / "d" / f"{graph}.onnx", providers=["CPUExecutionProvider"])

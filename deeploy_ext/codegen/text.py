@@ -1,4 +1,4 @@
-"""Names and texts from a model, made safe for C: identifiers, comments, string literals, numbers."""
+"""Names and texts from a model, made safe for C (identifiers, comments, string literals, numbers) and for Markdown."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def c_comment(text: str, limit: int = 120) -> str:
     """``text`` for the inside of a comment: printable ASCII, unable to end the comment or to continue the line."""
     safe = re.sub(r"[^ -~]|[\\\\?]", ".", text).replace("*/", "*.").replace("/*", ".*")
     return safe if len(safe) <= limit else safe[: limit - 3] + "..."
+
+
+def md_code(text: str) -> str:
+    """``text`` as code in Markdown, also in a table: unable to end the code, the cell or the line."""
+    return "`" + re.sub(r"[^ -~]|[`|]", ".", text) + "`"
 
 
 def c_string(text: str) -> str:
