@@ -19,7 +19,7 @@ class _Session:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        options.log_severity_level = 3
+        options.log_severity_level = 4
         self.name = name
         try:
             self._session = onnxruntime.InferenceSession(

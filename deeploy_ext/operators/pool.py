@@ -1,12 +1,16 @@
-"""Pooling over the whole image and its gradient."""
+"""Pooling over windows and over the whole image, with gradients."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from deeploy_ext.operators.nests import broadcasting, reducing
-from deeploy_ext.operators.spec import OWN, REQUIRED, Invocation, Operator, Phase, TensorType
+from deeploy_ext.operators.relations import axis, sliding
+from deeploy_ext.operators.spec import OWN, REQUIRED, Access, Invocation, Loop, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -64,3 +68,133 @@ class GlobalAveragePoolGrad(Operator):
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         return (broadcasting(call, ("dY",), "dX"),)
+
+
+_WINDOW = {
+    "kernel_shape": REQUIRED,
+    "strides": [1, 1],
+    "pads": [0, 0, 0, 0],
+    "dilations": [1, 1],
+    "auto_pad": "NOTSET",
+    "ceil_mode": 0,
+    "storage_order": 0,
+}
+
+
+@dataclass(frozen=True)
+class _Window:
+    """A pooling window on one image axis: taps, stride, dilation, leading pad, and the output's extent."""
+
+    taps: int
+    stride: int
+    dilation: int
+    pad: int
+    out: int
+
+
+def _windows(call: Invocation, x: tuple[int, ...]) -> tuple[_Window, _Window]:
+    """Windows of both image axes; refuses what is not implemented."""
+    a = call.attributes
+    if len(x) != 4:
+        raise call.refuse(f"pooling of rank {len(x)}", "use 2-D pooling (N,C,H,W)")
+    if a["auto_pad"] != "NOTSET" or a["ceil_mode"] or a["storage_order"]:
+        odd = next(name for name in ("auto_pad", "ceil_mode", "storage_order") if a[name] not in ("NOTSET", 0))
+        raise call.refuse(f"{odd}={a[odd]}", "export the model with explicit pads and floor rounding")
+    for name, count, least in (("kernel_shape", 2, 1), ("strides", 2, 1), ("dilations", 2, 1), ("pads", 4, 0)):
+        if len(a[name]) != count or min(a[name]) < least:
+            raise call.refuse(f"{name} {list(a[name])}", f"give {count} numbers of at least {least}")
+    found: list[_Window] = []
+    for i in (0, 1):
+        taps, stride, dilation = a["kernel_shape"][i], a["strides"][i], a["dilations"][i]
+        before, after = a["pads"][i], a["pads"][2 + i]
+        if max(before, after) >= taps:
+            raise call.refuse(f"pads {list(a['pads'])}", "pad less than kernel_shape, as onnxruntime does")
+        out = (x[2 + i] + before + after - dilation * (taps - 1) - 1) // stride + 1
+        if out < 1:
+            raise call.refuse(f"X {x} with kernel_shape {list(a['kernel_shape'])}", "make the window fit into the image")
+        found.append(_Window(taps, stride, dilation, before, out))
+    return found[0], found[1]
+
+
+class MaxPool(Operator):
+    """``Y[n,c,oy,ox] = max over the window of X[n,c,s*o + d*k - p]``; padding never wins. Of equal values the first wins."""
+
+    op_type = "MaxPool"
+    inputs = ("X",)
+    outputs = ("Y", "Indices")
+    optional = frozenset({"Indices"})
+    attributes = _WINDOW
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        x = call["X"]
+        rows, columns = _windows(call, x.shape)
+        shape = (*x.shape[:2], rows.out, columns.out)
+        return (TensorType(x.dtype, shape), TensorType(np.dtype(np.int64), shape))
+
+    def gradient(
+        self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
+    ) -> Sequence[ir.Value | None]:
+        return (build.node("MaxPoolGrad", [grads[0], node.inputs[0]], domain=OWN, **call.attributes),)
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        if call.get("Indices"):
+            raise call.refuse("output 'Indices'", "use only the first output")
+        n, c = call["X"].shape[:2]
+        rows, columns = _windows(call, call["X"].shape)
+        loops = (
+            Loop("n", n), Loop("c", c), Loop("oy", rows.out), Loop("ox", columns.out),
+            Loop("ky", rows.taps, "whole"), Loop("kx", columns.taps, "whole"),
+        )  # fmt: skip
+        iy = sliding("oy", "ky", rows.stride, rows.dilation, rows.pad)
+        ix = sliding("ox", "kx", columns.stride, columns.dilation, columns.pad)
+        x = Access("X", (axis("n"), axis("c"), iy, ix))
+        y = Access("Y", (axis("n"), axis("c"), axis("oy"), axis("ox")))
+        return (Phase("main", loops, (x,), (y,)),)
+
+
+class MaxPoolGrad(Operator):
+    """``dX[i] = sum of dY[o]`` over the windows o whose first maximum is at i; the maxima are found again from X."""
+
+    domain = OWN
+    op_type = "MaxPoolGrad"
+    inputs = ("dY", "X")
+    outputs = ("dX",)
+    attributes = _WINDOW
+    function = """<kernel_shape, strides, pads, dilations> (dY, X) => (dX) {
+        Y, winners = MaxPool <kernel_shape: ints = @kernel_shape, strides: ints = @strides, pads: ints = @pads,
+            dilations: ints = @dilations> (X)
+        line = Constant <value_ints: ints = [-1]> ()
+        flat_dY = Reshape (dY, line)
+        flat_winners = Reshape (winners, line)
+        flat_X = Reshape (X, line)
+        size = Shape (flat_X)
+        zero = ConstantOfShape (size)
+        zero_like = CastLike (zero, X)
+        flat_dX = ScatterElements <axis: int = 0, reduction: string = "add"> (zero_like, flat_winners, flat_dY)
+        shape = Shape (X)
+        dX = Reshape (flat_dX, shape)
+    }"""
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        x = call["X"].shape
+        rows, columns = _windows(call, x)
+        if call["dY"].shape != (*x[:2], rows.out, columns.out):
+            raise call.refuse(f"dY of shape {call['dY'].shape} with X {x}", "make the shapes agree")
+        return (call["X"],)
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        n, c, h, w = call["X"].shape
+        rows, columns = _windows(call, call["X"].shape)
+        loops = (
+            Loop("n", n), Loop("c", c), Loop("iy", h), Loop("ix", w), Loop("ky", rows.taps, "whole"),
+            Loop("kx", columns.taps, "whole"), Loop("ty", rows.taps, "whole"), Loop("tx", columns.taps, "whole"),
+        )  # fmt: skip
+        oy = sliding("oy", "ky", rows.stride, rows.dilation, rows.pad).solve("oy", "iy")
+        ox = sliding("ox", "kx", columns.stride, columns.dilation, columns.pad).solve("ox", "ix")
+        # the other elements of a window that holds (iy, ix) as its tap (ky, kx)
+        near_y = axis(iy=1, ky=-rows.dilation, ty=rows.dilation)
+        near_x = axis(ix=1, kx=-columns.dilation, tx=columns.dilation)
+        dy = Access("dY", (axis("n"), axis("c"), oy, ox))
+        x = Access("X", (axis("n"), axis("c"), near_y, near_x))
+        dx = Access("dX", (axis("n"), axis("c"), axis("iy"), axis("ix")))
+        return (Phase("main", loops, (dy, x), (dx,)),)

@@ -69,6 +69,8 @@ CASES = [
     Case("BatchNormalization", ((5, 2), (2,), (2,), (2,), (2,)), {"training_mode": 1}),
     Case("BatchNormalization", ((3, 2, 4, 3), (2,), (2,), (2,), (2,)), {"epsilon": 1e-3}, positive=(4,)),
     Case("BatchNormalization", ((5, 2), (2,), (2,), (2,), (2,)), positive=(4,)),
+    Case("MaxPool", ((2, 3, 6, 5),), {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    Case("MaxPool", ((1, 2, 7, 6),), {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1], "dilations": [1, 2]}),
     Case("SoftmaxCrossEntropyLoss", ((3, 5), LABELS)),
     Case("SoftmaxCrossEntropyLoss", ((3, 5), LABELS.astype(np.int32)), {"reduction": "sum"}),
     Case("MSELoss", ((3, 5), np.arange(15, dtype=np.float32).reshape(3, 5) / 7), domain=OWN),
