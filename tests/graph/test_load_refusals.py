@@ -161,7 +161,7 @@ def test_references(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"no network.onnx and no inputs.npz"):
         load(str(tmp_path))
     (tmp_path / "model.onnx").write_bytes(b"")
-    with pytest.raises(BadInputError, match="a single file cannot be trained yet"):
+    with pytest.raises(BadInputError, match="give --loss cross_entropy or --loss mse"):
         load(str(tmp_path / "model.onnx"))
 
 
