@@ -16,6 +16,7 @@ from deeploy_ext.graph.files import parse_model
 from deeploy_ext.graph.normalise import fix_names, lift_constants, normalise, refuse_subgraphs, sort_nodes
 from deeploy_ext.graph.opset import to_opset
 from deeploy_ext.graph.options import LoadOptions, override
+from deeploy_ext.graph.shapes import check_operators
 from deeploy_ext.graph.trainable import select_trainable
 from deeploy_ext.operators.spec import ONNX
 from deeploy_ext.training.functions import IR_VERSION
@@ -66,6 +67,7 @@ def _rewrite(graph: ir.Graph, named: list[str], options: LoadOptions) -> list[st
     notes = rewrites.drop_dropouts(graph)
     rewrites.fold_constants(graph, named)
     notes += rewrites.drop_last_softmax(graph, options.loss)
+    check_operators(graph, rewrites.REPLACED)
     rewrites.means_to_pools(graph)
     rewrites.views_to_reshapes(graph)
     rewrites.products_to_gemms(graph)
@@ -91,6 +93,7 @@ def _separate_weights(proto: onnx.ModelProto) -> None:
     weights = {tensor.name for tensor in proto.graph.initializer}
     for value in [value for value in proto.graph.input if value.name in weights]:
         proto.graph.input.remove(value)
+    proto.ir_version = IR_VERSION  # files of the first three versions must list them
 
 
 def _settle_inputs(proto: onnx.ModelProto, path: Path) -> list[str]:

@@ -23,6 +23,9 @@ from deeploy_ext.operators.spec import ONNX, OPSET, TensorType
 LARGEST_FOLDED = 1 << 20
 """Elements of the largest constant that folding makes: shape arithmetic is small, anything else stays in the graph."""
 
+REPLACED = ("MatMul", "ReduceMean", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators that the passes replace where types and shapes allow it."""
+
 
 def _is(node: ir.Node | None, *op_types: str) -> bool:
     return node is not None and node.domain == ONNX and node.op_type in op_types

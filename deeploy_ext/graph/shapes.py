@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 
 import numpy as np
 import onnx_ir as ir
@@ -10,9 +11,10 @@ import onnx_ir as ir
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.invocation import constant_of, invocation_of, label, set_type, type_of
 from deeploy_ext.operators import find
-from deeploy_ext.operators.spec import TensorType
+from deeploy_ext.operators.spec import ONNX, TensorType
 
 _FLOAT = ("float32",)
+_INPUT_TYPES = (ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL)
 
 
 def infer_node(node: ir.Node) -> None:
@@ -28,17 +30,28 @@ def infer_node(node: ir.Node) -> None:
         wanted = call.operator.operand_types.get(name, _FLOAT)
         if found is not None and found.dtype.name not in wanted:
             raise BadInputError(
-                f"{label(node)}: input '{name}' is {found.dtype.name}; export the model with {' or '.join(wanted)} there."
+                f"{label(node)}: input '{name}' ('{value.name if value else ''}') is {_type_name(value)}; "
+                f"export the model with {' or '.join(wanted)} there."
             )
     for value, found in zip(node.outputs, call.operator.infer(call), strict=False):
+        if 0 in found.shape:
+            raise BadInputError(f"{label(node)}: its result would be empty, {found.shape}; correct the shapes in the model.")
         set_type(value, found)
 
 
-def check_operators(graph: ir.Graph) -> None:
-    """Refuse a graph with operators that nobody knows, naming all of them with their nodes."""
+def _type_name(value: ir.Value | None) -> str:
+    return value.dtype.name.lower() if value is not None and value.dtype is not None else "unknown"
+
+
+def check_operators(graph: ir.Graph, besides: Collection[str] = ()) -> None:
+    """Refuse a graph with operators that nobody knows, naming all of them with their nodes.
+
+    ``besides`` are standard operators that may be there, because a pass still to come may replace them.
+    """
     unknown: dict[str, list[str]] = defaultdict(list)
     for node in graph:
-        if find(node.domain, node.op_type) is None and not _is_shape(node):
+        known = find(node.domain, node.op_type) is not None or (node.domain == ONNX and node.op_type in besides)
+        if not known and not _is_shape(node):
             unknown[f"{node.domain or 'ai.onnx'}::{node.op_type}"].append(node.name or "unnamed")
     if unknown:
         listed = "; ".join(f"{name} ({_shortened(nodes)})" for name, nodes in sorted(unknown.items()))
@@ -65,8 +78,12 @@ def _check_inputs(graph: ir.Graph) -> None:
             raise BadInputError(
                 f"input '{value.name}' has the dynamic shape ({dimensions}); export with static shapes (batch size 1)."
             )
-        if value.dtype.numpy().name not in ("float32", "int64", "int32", "bool"):
-            raise BadInputError(f"input '{value.name}' is {value.dtype.numpy().name}; export the model in float32.")
+        if value.dtype not in _INPUT_TYPES:
+            raise BadInputError(f"input '{value.name}' is {value.dtype.name.lower()}; export the model in float32.")
+        found = type_of(value)
+        if found is not None and (min(found.shape, default=1) < 1 or found.bytes >= 2**31):
+            what = "dimensions below 1" if min(found.shape) < 1 else f"{found.bytes} bytes"
+            raise BadInputError(f"input '{value.name}' of shape {found.shape} has {what}; export with usable static shapes.")
 
 
 def _fold_shape(graph: ir.Graph, node: ir.Node) -> None:
