@@ -23,6 +23,8 @@ exit status:
   4    a tool or the engine failed
   130  interrupted
 
+deeployRunner doctor      says what this machine has of what is needed, and how to get the rest
+
 sizes are bytes, with the suffix k or KiB (1024 bytes), M or MiB (1024 * 1024 bytes): 131072, 128k, 128KiB"""
 
 _SIZE = re.compile(r"([0-9]{1,18})(k|KiB|M|MiB)?")
@@ -173,6 +175,8 @@ def _fail(message: str, status: int, verbose: bool) -> int:
 
 
 def _main(given: Sequence[str]) -> int:
+    if given[:1] == ["doctor"]:
+        return _doctor(given[1:])
     try:
         args = parser().parse_args(given)
     except SystemExit:  # --help and --version have printed what was asked for
@@ -233,3 +237,13 @@ def _main(given: Sequence[str]) -> int:
         if outputs.out and not proven:
             terminal.line(f"{outputs.out.path} was not written, because its numbers are wrong; --dump shows the C")
     return report.exit_status
+
+
+def _doctor(given: Sequence[str]) -> int:
+    if given:
+        raise UsageError(f"doctor takes no arguments, but {given[0]!r} is given; deeployRunner --help explains everything else")
+    from deeploy_ext.doctor import doctor
+
+    lines, status = doctor()
+    print("\n".join(lines))
+    return status

@@ -9,21 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from deeploy_ext.errors import ToolError
-
-CANDIDATES = ("cc", "gcc", "clang")
-
-FLAGS = (
-    "-std=c11",
-    "-O2",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-Werror=implicit-function-declaration",
-    # A device may fuse multiply and add. Here fusing would let the same expression round differently in two copies of a
-    # kernel, and on two machines; so results are bit-identical over dispatch modes, compilers and hosts.
-    "-ffp-contract=off",
-    "-pthread",
-)
+from deeploy_ext.toolchain import CANDIDATES, FLAGS
 
 SECONDS_PER_FILE = 300.0
 """After that a compiler is taken for hung."""

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from deeploy_ext.codegen.product import write_product
-from deeploy_ext.engines.compiler import FLAGS
 from deeploy_ext.engines.host import HostEngine
+from deeploy_ext.toolchain import FLAGS
 from deeploy_ext.training.task import TrainingTask
 from support import emitted, planned, task_of
 
