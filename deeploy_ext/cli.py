@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import traceback
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -43,8 +44,8 @@ def size(text: str) -> int:
 
 
 def named(text: str) -> str:
-    """A name or path that is not empty."""
-    if not text or "\0" in text:
+    """A name or path that is not empty and can be printed."""
+    if not text or any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a network; give a name (--list), a file or a folder")
     return text
 
@@ -170,8 +171,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _fail(message: str, status: int, verbose: bool) -> int:
     if verbose:
         traceback.print_exc()
-    print(f"deeployRunner: {message}", file=sys.stderr)
+    print("\n".join(_printable(line) for line in f"deeployRunner: {message}".split("\n")), file=sys.stderr)
     return status
+
+
+def _printable(line: str, limit: int = 900) -> str:
+    """One line of a message as a terminal may show it: control characters escaped, and not endless."""
+    safe = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
+    return safe if len(safe) <= limit else f"{safe[: limit // 2]} ... {safe[-limit // 2 :]}"
 
 
 def _main(given: Sequence[str]) -> int:

@@ -155,7 +155,7 @@ def _planned(
 ) -> tuple[Program, Plan]:
     with terminal.stage("plan") as stage:
         program = lower(task)
-        plan = _read_plan(options.plan) if options.plan else make_plan(program, target, plan_options)
+        plan = _read_plan(options.plan, target) if options.plan else make_plan(program, target, plan_options)
         check_plan(program, plan)
         stage.note = f"{len(plan.groups)} tile nests"
         dump.plan(plan)
@@ -166,6 +166,10 @@ def _plan_options(options: RunOptions, target: Target) -> PlanOptions:
     cores = options.cores or target.cores
     if cores > target.cores:
         raise BadInputError(f"--cores {cores}: target '{target.name}' has {target.cores} cores; give at most that.")
+    for level, given in (("L1", options.l1), ("L2", options.l2)):
+        if given is not None and given > target.levels[level].capacity:
+            most = target.levels[level].capacity
+            raise BadInputError(f"--{level.lower()} {given}: target '{target.name}' has {most} bytes; give at most that.")
     return PlanOptions(
         promote=options.promote,
         double_buffer=options.double_buffer,
@@ -192,12 +196,21 @@ def _load_options(options: RunOptions) -> LoadOptions:
     )
 
 
-def _read_plan(file: str) -> Plan:
+def _read_plan(file: str, target: Target) -> Plan:
     try:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(f"--plan: '{file}' cannot be read ({error}); give a plan.json written by --dump.") from error
-    return Plan.from_json(text)
+    plan = Plan.from_json(text)
+    if plan.target != target.name:
+        raise BadInputError(f"--plan: '{file}' is for target '{plan.target}', not '{target.name}'; plan again with --dump.")
+    for name, use in plan.memory.items():
+        if name in target.levels and use.capacity > target.levels[name].capacity:
+            most = target.levels[name].capacity
+            raise BadInputError(
+                f"--plan: '{file}' wants {use.capacity} bytes of {name}, there are {most}; plan again with --dump."
+            )
+    return plan
 
 
 def _predicted(plan: Plan, target: Target) -> CycleReport:

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from google.protobuf.message import DecodeError
 
 from deeploy_ext.errors import BadInputError
+from deeploy_ext.graph.external import read_proto
 from deeploy_ext.graph.invocation import operator_of, type_of
+from deeploy_ext.graph.sanity import check_proto
 from deeploy_ext.operators.spec import TensorType
 from deeploy_ext.training.task import Arrays
 
@@ -23,17 +24,12 @@ def read_model(path: Path) -> ir.Model:
     """The ONNX file as IR. Raises BadInputError when it is missing or not ONNX."""
     if not path.is_file():
         raise BadInputError(f"{path}: no such file; check the path.")
-    try:
-        proto = onnx.load(path)
-    except (DecodeError, onnx.checker.ValidationError, OSError, ValueError) as error:
-        raise BadInputError(f"{path}: not a readable ONNX file ({_first_line(error)}); export the model again.") from error
-    return parse_model(proto, str(path))
+    return parse_model(read_proto(path), str(path))
 
 
 def parse_model(proto: onnx.ModelProto, origin: str) -> ir.Model:
     """A parsed file as IR; ``origin`` names it in messages. Raises BadInputError when it does not describe a graph."""
-    if not proto.HasField("graph") or not proto.graph.node:
-        raise BadInputError(f"{origin}: not an ONNX model (no graph in it); export the model again.")
+    check_proto(proto, origin)
     try:
         return ir.from_proto(proto)
     except (ir.serde.SerdeError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -45,9 +41,10 @@ def read_arrays(path: Path) -> Arrays:
     if not path.is_file():
         raise BadInputError(f"{path}: no such file; check the path.")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise BadInputError(f"{path}: a single array, not an npz archive; write it with numpy.savez.")
+        opened = np.load(path, allow_pickle=False)
+        if not isinstance(opened, np.lib.npyio.NpzFile):
+            raise BadInputError(f"{path}: a single array, not an npz archive; write it with numpy.savez.")
+        with opened as archive:
             names: Sequence[str] = archive.files
             arrays = {name: archive[name] for name in names}
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, ValueError, AttributeError) as error:

@@ -23,7 +23,7 @@ from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.files import check_array, check_batches, read_arrays, read_model
 from deeploy_ext.graph.invocation import label, type_of
 from deeploy_ext.graph.normalise import normalise
-from deeploy_ext.graph.options import LoadOptions, override
+from deeploy_ext.graph.options import MAX_MINI_BATCHES, LoadOptions, override
 from deeploy_ext.operators.spec import MICROSOFT
 from deeploy_ext.training.autodiff import LEARNING_RATE, sgd_update
 from deeploy_ext.training.functions import IR_VERSION, add_functions
@@ -111,7 +111,9 @@ def _read_optimizer(file: Path) -> list[_Update]:
     found: list[_Update] = []
     for node in read_model(file).graph:
         extra = sorted(set(node.attributes) - {"lr", "description"})
-        if node.op_type != "SGD" or extra or len(node.inputs) != 2 or "lr" not in node.attributes:
+        rate = node.attributes.get("lr")
+        rated = rate is not None and rate.type == ir.AttributeType.FLOAT
+        if node.op_type != "SGD" or extra or len(node.inputs) != 2 or not rated:
             what = f"attribute '{extra[0]}'" if extra else "this node"
             raise BadInputError(f"{file}, {label(node)}: {what} is not supported; use plain SGD(weight, gradient) with 'lr'.")
         weight, buffer = (value.name or "" if value else "" for value in node.inputs)
@@ -197,8 +199,12 @@ def _batches(
     positions = {name: i for i, name in enumerate(name for name in order if name not in buffers)}
     later = [int(match[1]) for key in stored if (match := _ARRAY.match(key)) and match[1]]
     size = _meta(file, stored, "meta_data_size", max(later, default=0) + 1)
+    if later and max(later) >= size:
+        raise BadInputError(f"{file}: data of mini-batch {max(later)} where 'meta_data_size' is {size}; correct one of them.")
     count = _meta(file, stored, "meta_n_batches", size)
     accumulation = _meta(file, stored, "meta_n_accum", 1)
+    if max(size, count) > MAX_MINI_BATCHES:
+        raise BadInputError(f"{file}: {max(size, count)} mini-batches are too many; write at most {MAX_MINI_BATCHES}.")
     if count % accumulation:
         raise BadInputError(f"{file}: {count} mini-batches cannot be accumulated by {accumulation}; use a multiple.")
     batches = tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from pathlib import Path
 
 from deeploy_ext.errors import BadInputError
@@ -27,6 +28,11 @@ def load(reference: str, options: LoadOptions | None = None) -> ForwardNetwork |
         BadInputError: nothing of that name, or its files cannot be used as they are.
     """
     options, path, known = options or LoadOptions(), Path(reference), network_folders()
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+            raise BadInputError(f"{reference}: {error.strerror};\n{_FORMS}.") from error
     if reference in known or is_network_folder(path):
         options.refuse(f"test network {reference}", "optimizer", "loss", "data", "batchnorm")
         return load_network(known.get(reference, path.resolve()), options)

@@ -106,7 +106,10 @@ def lift_constants(graph: ir.Graph) -> list[str]:
 
 def sort_nodes(graph: ir.Graph) -> list[str]:
     """Topological order, stable for graphs that are sorted already."""
-    return _with_model(graph, common.TopologicalSortPass(), "sorted the nodes")
+    try:
+        return _with_model(graph, common.TopologicalSortPass(), "sorted the nodes")
+    except ValueError as error:  # the sort's own word for a cycle
+        raise BadInputError("the graph has a cycle: a node needs what it gives; export the model again.") from error
 
 
 def drop_identities(graph: ir.Graph) -> list[str]:

@@ -41,6 +41,9 @@ class LoadOptions:
                 raise BadInputError(f"--{name} does not apply to {what}; leave it out.")
 
 
+MAX_MINI_BATCHES = 10_000
+"""Of one run."""
+
 _OVERRIDES = ("steps", "accumulation", "learning_rate", "tolerance", "seed")
 
 
@@ -56,8 +59,13 @@ def checked(spec: TrainingSpec) -> TrainingSpec:
         raise BadInputError(f"steps is {spec.steps}; use 1 or more.")
     if spec.accumulation < 1:
         raise BadInputError(f"accumulation is {spec.accumulation}; use 1 or more mini-batches per step.")
-    if not math.isfinite(spec.learning_rate) or spec.learning_rate <= 0:
-        raise BadInputError(f"learning rate is {spec.learning_rate}; use a positive number.")
+    if spec.mini_batches > MAX_MINI_BATCHES:
+        raise BadInputError(
+            f"{spec.steps} steps of {spec.accumulation} are {spec.mini_batches} mini-batches; every gradient of each is kept "
+            f"and compared, so use at most {MAX_MINI_BATCHES}."
+        )
+    if not math.isfinite(spec.learning_rate) or not 1e-38 < spec.learning_rate < 1e38:
+        raise BadInputError(f"learning rate is {spec.learning_rate}; use a positive number that float32 holds.")
     if not math.isfinite(spec.tolerance) or spec.tolerance <= 0:
         raise BadInputError(f"tolerance is {spec.tolerance}; use a positive number.")
     if not 0 <= spec.seed < 2**32:

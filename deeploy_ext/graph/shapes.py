@@ -40,7 +40,9 @@ def infer_node(node: ir.Node) -> None:
 
 
 def _type_name(value: ir.Value | None) -> str:
-    return value.dtype.name.lower() if value is not None and value.dtype is not None else "unknown"
+    """Element type as numpy calls it: ONNX's float and double say no size."""
+    name = value.dtype.name.lower() if value is not None and value.dtype is not None else "unknown"
+    return {"float": "float32", "double": "float64"}.get(name, name)
 
 
 def check_operators(graph: ir.Graph, besides: Collection[str] = ()) -> None:
@@ -79,7 +81,7 @@ def _check_inputs(graph: ir.Graph) -> None:
                 f"input '{value.name}' has the dynamic shape ({dimensions}); export with static shapes (batch size 1)."
             )
         if value.dtype not in _INPUT_TYPES:
-            raise BadInputError(f"input '{value.name}' is {value.dtype.name.lower()}; export the model in float32.")
+            raise BadInputError(f"input '{value.name}' is {_type_name(value)}; export the model in float32.")
         found = type_of(value)
         if found is not None and (min(found.shape, default=1) < 1 or found.bytes >= 2**31):
             what = "dimensions below 1" if min(found.shape) < 1 else f"{found.bytes} bytes"

@@ -7,7 +7,6 @@ of such folders through an entry point of group ``deeploy_ext.testnets`` that na
 
 from __future__ import annotations
 
-import importlib.util
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +22,9 @@ from deeploy_ext.graph.data import random_batches
 from deeploy_ext.graph.files import check_batches, parse_model
 from deeploy_ext.graph.invocation import type_of
 from deeploy_ext.graph.normalise import normalise
+from deeploy_ext.graph.opset import to_opset
 from deeploy_ext.graph.options import LoadOptions, checked, override
+from deeploy_ext.graph.sanity import check_proto
 from deeploy_ext.graph.trainable import select_trainable
 from deeploy_ext.resources import resource
 from deeploy_ext.training.functions import IR_VERSION
@@ -89,12 +90,18 @@ def load_network(folder: Path, options: LoadOptions) -> ForwardNetwork:
         BadInputError: ``test.toml`` or ``build.py`` is wrong, or the model is not supported.
     """
     settings = _read_toml(folder)
-    spec = override(_spec_of(settings), options)
+    try:
+        own = _spec_of(settings)
+    except BadInputError as error:
+        raise BadInputError(f"{folder / 'test.toml'}: {error}") from error
+    spec = override(own, options)
     module = _import(folder / "build.py")
     built = _call(folder, module, "build", spec.seed)
     if not isinstance(built, onnx.ModelProto):
         raise BadInputError(f"{folder / 'build.py'}: build() returned {type(built).__name__}; return an onnx.ModelProto.")
-    model = parse_model(built, str(folder / "build.py"))
+    origin = str(folder / "build.py")
+    check_proto(built, origin)
+    model = parse_model(to_opset(built, origin), origin)
     model.ir_version = IR_VERSION
     named = list(model.graph.initializers)
     normalise(model.graph)
@@ -106,6 +113,8 @@ def load_network(folder: Path, options: LoadOptions) -> ForwardNetwork:
     graph = with_loss(bare).graph
     if hasattr(module, "data"):
         batches = _call(folder, module, "data", spec.seed, spec.mini_batches)
+        if not isinstance(batches, list | tuple) or not all(isinstance(batch, Mapping) for batch in batches):
+            raise BadInputError(f"{origin}: data() is to return a list of dicts, one per mini-batch; correct it.")
     else:
         batches = random_batches(graph, settings["loss"], spec)
     check_batches(str(folder), graph, list(graph.inputs), batches)
@@ -123,6 +132,8 @@ def _read_toml(folder: Path) -> dict[str, Any]:
             raise BadInputError(f"{file}: '{key}' is unknown; use {', '.join(_KEYS)}.")
         if not isinstance(value, _KEYS[key]) or isinstance(value, bool):
             raise BadInputError(f"{file}: '{key}' is {type(value).__name__}; correct its type.")
+        if isinstance(value, list) and not all(isinstance(name, str) for name in value):
+            raise BadInputError(f"{file}: '{key}' is to list names; put them in quotes.")
     missing = [key for key in _REQUIRED if key not in settings]
     if missing:
         raise BadInputError(f"{file}: '{missing[0]}' is missing; add it.")
@@ -147,14 +158,19 @@ def _spec_of(settings: Mapping[str, Any]) -> TrainingSpec:
 
 def _import(file: Path) -> ModuleType:
     """Run a ``build.py`` as a module of its own."""
-    found = importlib.util.spec_from_file_location(f"deeploy_ext_testnet_{file.parent.name}", file)
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    try:
-        found.loader.exec_module(module)
-    except Exception as error:  # the user's code may raise anything
-        raise BadInputError(f"{file}: {type(error).__name__}: {error}; correct the file (-v shows where).") from error
+    module = ModuleType(f"deeploy_ext_testnet_{file.parent.name}")
+    module.__file__ = str(file)
+    try:  # not through importlib: that leaves compiled files in the user's folder
+        exec(compile(file.read_bytes(), str(file), "exec"), module.__dict__)
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise BadInputError(f"{file}: {_said(error)}; correct the file (-v shows where).") from error
     return module
+
+
+def _said(error: BaseException) -> str:
+    """Type and message of an error of the user's, in one line."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= 300 else f"{text[:300]}..."
 
 
 def _call(folder: Path, module: ModuleType, name: str, *arguments: int) -> Any:
@@ -165,5 +181,5 @@ def _call(folder: Path, module: ModuleType, name: str, *arguments: int) -> Any:
         return getattr(module, name)(*arguments)
     except DeeployError:
         raise
-    except Exception as error:  # the user's code may raise anything
-        raise BadInputError(f"{file}: {name}: {type(error).__name__}: {error}; correct the file (-v shows where).") from error
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise BadInputError(f"{file}: {name}: {_said(error)}; correct the file (-v shows where).") from error

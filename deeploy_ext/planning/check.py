@@ -11,8 +11,10 @@ from itertools import combinations, product
 
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.operators.spec import Phase, Variant
+from deeploy_ext.planning.cost import may_share
 from deeploy_ext.planning.nest import Nest, Tiling, make_nest, row_of
-from deeploy_ext.planning.plan import CONTIGUOUS, BlockPlan, Group, Placement, Plan
+from deeploy_ext.planning.plan import CONTIGUOUS, BlockPlan, BodyPlan, Group, Placement, Plan
 from deeploy_ext.planning.target import Target, load_target
 
 Span = tuple[int, int, str]
@@ -30,6 +32,7 @@ def check_plan(program: Program, plan: Plan) -> None:
         PlanError: names the group or storage, and what does not hold.
     """
     target = load_target(plan.target)
+    _check_memory(plan, target, len(program.calls))
     homes = {value: placement for placement in plan.placements for value in placement.values}
     values = [value for placement in plan.placements for value in placement.values]
     if len(values) != len(set(values)):
@@ -37,17 +40,33 @@ def check_plan(program: Program, plan: Plan) -> None:
     _check_schedule(program, plan)
     _check_placements(program, plan, homes, target)
     calls = {(call.entry, call.name): (i, call) for i, call in enumerate(program.calls)}
-    room = _tensor_room(plan, target, len(program.calls))
+    room = _tensor_room(plan, target)
     for group in plan.groups:
         position, call = calls[group.entry, group.node]
         _check_group(call, position, group, plan, homes, target, room)
 
 
-def _tensor_room(plan: Plan, target: Target, nodes: int) -> dict[str, int]:
-    """Bytes of the block that the emitted program allocates in each level, at most; in L1 the runtime's state is in it."""
-    reserved = target.reserved(int(plan.options["cores"]), nodes)
-    reserved["L1"] -= target.runtime_bytes
-    return {level: use.capacity - reserved[level] for level, use in plan.memory.items()}
+def _check_memory(plan: Plan, target: Target, nodes: int) -> None:
+    """The levels are the target's, what is reserved there is what the program needs, and no more is used than there is."""
+    cores = plan.options.get("cores")
+    if type(cores) is not int or not 1 <= cores <= target.cores:
+        raise _fail("option 'cores'", f"{cores!r} is not a number from 1 to {target.cores}")
+    reserved = target.reserved(cores, nodes)
+    if set(plan.memory) != set(reserved):
+        raise _fail("memory", f"{', '.join(plan.memory) or 'no level'} is not {', '.join(reserved)} of target {target.name}")
+    for level, use in plan.memory.items():
+        if use.reserved != reserved[level]:
+            raise _fail(level, f"{use.reserved} bytes are reserved where {reserved[level]} are needed")
+        if not use.used <= use.capacity:
+            raise _fail(level, f"{use.used} of {use.capacity} bytes are used")
+    if set(plan.traffic) != set(plan.entries):
+        raise _fail("traffic", f"{', '.join(plan.traffic) or 'nothing'} is not {', '.join(plan.entries)}")
+
+
+def _tensor_room(plan: Plan, target: Target) -> dict[str, int]:
+    """Bytes of the block that the emitted program allocates in each level; in L1 the runtime's state is in it."""
+    own = {"L1": target.runtime_bytes}
+    return {level: use.used - use.reserved + own.get(level, 0) for level, use in plan.memory.items()}
 
 
 def _fail(where: str, what: str) -> PlanError:
@@ -72,7 +91,7 @@ def _check_schedule(program: Program, plan: Plan) -> None:
 
 
 def _check_placements(program: Program, plan: Plan, homes: dict[str, Placement], target: Target) -> None:
-    room_of = _tensor_room(plan, target, len(program.calls))
+    room_of = _tensor_room(plan, target)
     touched: dict[str, list[int]] = {}
     for position, call in enumerate(program.calls):
         for value in (*call.reads, *call.writes):
@@ -118,6 +137,8 @@ def _check_group(
     phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
     nest = make_nest(call, tuple(phases[body.phase] for body in group.bodies))
     _check_loops(where, nest, group)
+    for body in group.bodies:
+        _check_body(where, phases[body.phase], body, group, call.invocation.operator.variants)
     tiling = Tiling(nest, tuple(loop.tile for loop in group.loops))
     if not tiling.exact():
         raise _fail(where, "a tile writes elements that it does not compute")
@@ -148,14 +169,30 @@ def _check_loops(where: str, nest: Nest, group: Group) -> None:
     names = [(loop.name, loop.extent, loop.kind == "reduction") for loop in nest.loops]
     if names != [(loop.name, loop.extent, loop.reduction) for loop in group.loops]:
         raise _fail(where, "its loops are not those of the operator")
+    if any(loop.tile < 1 for loop in group.loops):
+        raise _fail(where, "a tile has no iterations")
     split = {i for i, loop in enumerate(group.loops) if loop.count > 1}
-    if any(loop.tile < 1 for loop in group.loops) or split != set(group.order) or len(split) != len(group.order):
+    if split != set(group.order) or len(split) != len(group.order):
         raise _fail(where, "its loop order does not name each split loop once")
     if any(not nest.splittable[i] for i in split):
         raise _fail(where, "it splits a loop that must stay whole")
     kinds = [group.loops[i].reduction for i in group.order]
     if kinds != sorted(kinds):
         raise _fail(where, "a reduction loop is outside a parallel one: its sums would be cut")
+
+
+def _check_body(where: str, phase: Phase, body: BodyPlan, group: Group, variants: Sequence[Variant]) -> None:
+    """The cores split a loop that they may split, and the variant accepts every tile."""
+    shared = body.core_loop
+    if shared is not None and not (0 <= shared < len(group.loops) and may_share(phase, group.loops[shared].name)):
+        raise _fail(where, f"phase '{phase.name}' gives the cores a loop ({shared}) that they must not split")
+    known = {variant.name: variant.whole for variant in variants}
+    if body.variant in (("runtime",) if variants else ("",)):
+        return
+    axes = {block.operand: block.axes for block in group.blocks}
+    whole = [axes[operand][axis] for operand, axis in known.get(body.variant, ()) if operand in axes]
+    if body.variant not in known or any(size != axis.extent for axis in whole for _, size in axis.regions):
+        raise _fail(where, f"variant '{body.variant}' does not suit its tiles")
 
 
 def _check_written_once(where: str, block: BlockPlan, group: Group) -> None:
@@ -180,7 +217,7 @@ def _check_block(where: str, block: BlockPlan, group: Group, home: Placement, ta
         return
     if block.box_bytes > block.bytes or block.bytes > target.costs["dma.max_bytes"]:
         raise _fail(where, f"a tile of '{block.operand}' has {block.box_bytes} bytes, its block {block.bytes}")
-    if (home.level == "L3") != (block.stage in ("tile", "whole")):
+    if block.stage not in (("tile", "whole") if home.level == "L3" else ("none",)):
         raise _fail(where, f"'{block.operand}' lives in {home.level} but is staged '{block.stage}'")
     whole = math.prod(axis.extent for axis in block.axes) * block.item
     needed = {"none": 0, "tile": block.box_bytes, "whole": whole}[block.stage]

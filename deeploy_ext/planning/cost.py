@@ -19,15 +19,17 @@ class Machine:
     cores: int
 
 
-def core_loop(phase: Phase, nest: Nest, tiles: Sequence[int], cores: int) -> tuple[int | None, float]:
-    """The loop that the cores split, and the share of their time that is used.
+def may_share(phase: Phase, name: str) -> bool:
+    """Whether the cores may split a loop: it is parallel and in every written index, so two cores never write one element."""
+    kinds = [loop.kind for loop in phase.loops if loop.name == name]
+    return kinds == ["parallel"] and all(name in loops_of(access) for access in phase.writes)
 
-    Only a loop that is parallel and appears in every written index may be split: two cores never write one element.
-    """
+
+def core_loop(phase: Phase, nest: Nest, tiles: Sequence[int], cores: int) -> tuple[int | None, float]:
+    """The loop that the cores split (see :func:`may_share`), and the share of their time that is used."""
     best: tuple[int | None, float] = (None, 1.0 / cores)
     for i, loop in enumerate(nest.loops):
-        own = [other for other in phase.loops if other.name == loop.name]
-        if not own or own[0].kind != "parallel" or not all(loop.name in loops_of(access) for access in phase.writes):
+        if not may_share(phase, loop.name):
             continue
         share = tiles[i] / (-(-tiles[i] // cores) * cores)
         if share > best[1]:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from deeploy_ext.errors import BadInputError
+from deeploy_ext.planning.typed import typed
 
 SCHEMA = "deeploy_ext/plan/1"
 
@@ -240,38 +241,6 @@ class Plan:
             data = json.loads(text)
             if data["schema"] != SCHEMA:
                 raise BadInputError(f"plan has schema {data['schema']!r}, this version reads {SCHEMA!r}; plan again.")
-            return Plan(
-                data["target"],
-                data["options"],
-                tuple(data["entries"]),
-                tuple(map(_group, data["groups"])),
-                tuple(map(_placement, data["placements"])),
-                tuple(Prepare(**p) for p in data["prepare"]),
-                {k: LevelUse(**v) for k, v in data["memory"].items()},
-                {k: Traffic(**v) for k, v in data["traffic"].items()},
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return typed(Plan, {key: value for key, value in data.items() if key != "schema"}, "plan")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise BadInputError(f"not a plan file ({type(error).__name__}: {error}); use one written by --dump.") from error
-
-
-def _placement(data: dict[str, Any]) -> Placement:
-    values: dict[str, Any] = {"values": tuple(data["values"])}
-    return Placement(**(data | values))
-
-
-def _group(data: dict[str, Any]) -> Group:
-    def block(b: dict[str, Any]) -> BlockPlan:
-        axes = tuple(AxisPlan(a["extent"], tuple(a["loops"]), tuple((s, n) for s, n in a["regions"])) for a in b["axes"])
-        changed: dict[str, Any] = {"axes": axes, "slots": tuple(b["slots"]), "stage_slots": tuple(b["stage_slots"])}
-        return BlockPlan(**(b | changed))
-
-    return Group(
-        data["entry"],
-        data["node"],
-        tuple(BodyPlan(**b) for b in data["bodies"]),
-        tuple(LoopPlan(**loop) for loop in data["loops"]),
-        tuple(data["order"]),
-        tuple(map(block, data["blocks"])),
-        data["double_buffer"],
-        Cycles(**data["cycles"]),
-    )
