@@ -134,7 +134,7 @@ def parser() -> Parser:
     engine.add_argument("--sanitize", choices=("address", "undefined", "thread"), help="host: build with this sanitizer")
     output = top.add_argument_group("output")
     output.add_argument("--dump", metavar="DIR", help="write the value of every stage")
-    output.add_argument("--out", metavar="DIR", help="keep the emitted C, once it is proven")
+    output.add_argument("--out", metavar="DIR", help="write a folder with all of the C, once it is proven")
     output.add_argument("--save-weights", metavar="FILE", help="write the trained weights as .npz, or into the model as .onnx")
     output.add_argument("--json", metavar="FILE", help="write the report as JSON")
     output.add_argument("--list", action="store_true", help="list test networks and targets")
