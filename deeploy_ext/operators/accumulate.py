@@ -21,8 +21,9 @@ class InPlaceAccumulatorV2(Operator):
     function = """(buffer, value, reset) => (updated_flag, buffer_out) {
         not_reset = Not (reset)
         updated_flag = Or (reset, not_reset)
+        overwrite = Squeeze (reset)
         sum = Add (buffer, value)
-        buffer_out = Where (reset, value, sum)
+        buffer_out = Where (overwrite, value, sum)
     }"""
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,20 +25,18 @@ def pack(requests: Sequence[Request], base: int = 0) -> dict[str, int]:
     Source: "greedy by size for offset calculation", Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
     Inference", 2020.
     """
-    placed: list[tuple[Request, int]] = []
+    placed: list[tuple[int, int, int, int]] = []  # (begin, end, first, last), sorted
+    found: dict[str, int] = {}
     for request in sorted(requests, key=lambda r: (-r.bytes, r.first, r.last, r.name)):
-        clashes = sorted(
-            (address, address + other.bytes)
-            for other, address in placed
-            if other.first <= request.last and request.first <= other.last
-        )
         address = base
-        for begin, end in clashes:
-            if begin - address >= request.bytes:
-                break
-            address = max(address, end)
-        placed.append((request, address))
-    return {request.name: address for request, address in placed}
+        for begin, end, first, last in placed:
+            if first <= request.last and request.first <= last:
+                if begin - address >= request.bytes:
+                    break
+                address = max(address, end)
+        insort(placed, (address, address + request.bytes, request.first, request.last))
+        found[request.name] = address
+    return found
 
 
 def peak(requests: Sequence[Request], addresses: dict[str, int], base: int = 0) -> int:

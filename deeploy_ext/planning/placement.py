@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from deeploy_ext.errors import InfeasibleError
 from deeploy_ext.planning.allocation import Request, pack, peak
 from deeploy_ext.planning.plan import CONTIGUOUS, Placement
-from deeploy_ext.planning.storage import Storage
+from deeploy_ext.planning.storage import Storage, lower_bound
 from deeploy_ext.planning.target import Target
 
 
@@ -23,22 +23,34 @@ def promote(storages: Sequence[Storage], room: int, stage: int, target: Target) 
     its uses per byte and position it occupies.
     """
     alignment = target.levels["L2"].alignment
-    kept = list(storages)
-    if _peak(kept, alignment) <= room:
-        return {s.name for s in kept}
-    by_gain = sorted(kept, key=lambda s: (s.uses / (s.last - s.first + 1), -s.bytes, s.name))
-    while by_gain and _peak(kept, alignment) > room - stage:
-        dropped = by_gain.pop(0)
-        kept = [s for s in kept if s.name != dropped.name]
-    for storage in sorted((s for s in storages if s not in kept), key=lambda s: (-s.uses, s.bytes, s.name)):
-        if _peak([*kept, storage], alignment) <= room - stage:
+    if _fits(storages, alignment, room):
+        return {s.name for s in storages}
+    limit = room - stage
+    by_gain = sorted(storages, key=lambda s: (s.uses / (s.last - s.first + 1), -s.bytes, s.name))
+    low, high = 1, len(by_gain)  # how many to give up: more is easier to pack, nearly always
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _fits(by_gain[middle:], alignment, limit) else (middle + 1, high)
+    while low < len(by_gain) and not _fits(by_gain[low:], alignment, limit):
+        low += 1
+    kept = by_gain[low:]
+    misses = 0
+    for storage in sorted(by_gain[:low], key=lambda s: (-s.uses, s.bytes, s.name)):
+        if misses < _TRIES and _fits([*kept, storage], alignment, limit):
             kept.append(storage)
+        else:
+            misses += 1
     return {s.name for s in kept}
 
 
-def _peak(storages: Sequence[Storage], alignment: int) -> int:
+_TRIES = 16
+"""Storages that may fail to find a gap before the search for gaps ends."""
+
+
+def _fits(storages: Sequence[Storage], alignment: int, room: int) -> bool:
     wanted = requests_of(storages, alignment)
-    return peak(wanted, pack(wanted))
+    live = {r.name: (r.bytes, r.first, r.last) for r in wanted}
+    return lower_bound(live) <= room and peak(wanted, pack(wanted)) <= room
 
 
 def place(storages: Sequence[Storage], levels: dict[str, str], target: Target, room: dict[str, int]) -> tuple[Placement, ...]:

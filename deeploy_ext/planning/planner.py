@@ -9,6 +9,7 @@ from typing import Any
 from deeploy_ext.errors import BadInputError, InfeasibleError
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.operators.spec import Phase
+from deeploy_ext.planning.allocation import pack, peak
 from deeploy_ext.planning.cost import Machine, core_loop
 from deeploy_ext.planning.nest import Nest, Operand, make_nest, nests_of
 from deeploy_ext.planning.placement import place, promote, requests_of
@@ -57,7 +58,7 @@ class _Planner:
 
     def plan(self) -> Plan:
         if self.room["L2"] <= 0:
-            self._too_small("L2", self.reserved["L2"] + 1)
+            self._no_room_for_code()
         levels = self._levels()
         placements = place(self.storages, levels, self.target, self.room)
         ends = [p.address + self.target.levels["L2"].align(p.bytes) for p in placements if p.level == "L2"]
@@ -132,6 +133,7 @@ class _Planner:
 
     def _infeasible(self, call: Call, levels: dict[str, str], stage_room: int) -> None:
         """Explain which memory is too small for this node, and the smallest value that works for all nodes."""
+        self._refuse_giant_block(call, levels)
         l1, stage = min(self._smallest(nests, levels) for nests in nests_of(call))
         every = [min(self._smallest(nests, levels) for nests in nests_of(c)) for c in self.program.calls]
         name = f"{call.name} ({call.invocation.operator.op_type})"
@@ -156,14 +158,34 @@ class _Planner:
             available=stage_room,
         )
 
-    def _too_small(self, level: str, smallest: int) -> None:
+    def _refuse_giant_block(self, call: Call, levels: dict[str, str]) -> None:
+        """No size of L1 helps an operand whose smallest tile is more than one DMA command moves."""
+        limit = int(self.target.costs["dma.max_bytes"])
+        smallest = [[self._search(nest, levels).smallest() for nest in nests] for nests in nests_of(call)]
+        largest = min(max(c.largest_block for c in choices if c) for choices in smallest)
+        if largest > limit:
+            raise InfeasibleError(
+                f"{call.name} ({call.invocation.operator.op_type}) has an operand whose smallest tile is {largest} bytes, one "
+                f"DMA command moves {limit}; no --l1 helps: make that axis of the network smaller.",
+                node=call.name,
+                level="L1",
+                needed=largest,
+                available=limit,
+            )
+
+    def _no_room_for_code(self) -> None:
+        """L2 does not even hold the code: say what does, staging of the smallest tiles included."""
+        levels = dict.fromkeys(self.bytes, self.options.default_level if not self.options.promote else "L3")
+        needed = max(min(self._smallest(n, levels)[1] for n in nests_of(call)) for call in self.program.calls)
+        wanted = requests_of([s for s in self.storages if levels[s.name] == "L2"], self.target.levels["L2"].alignment)
+        smallest = self.reserved["L2"] + max(needed, peak(wanted, pack(wanted)))
         raise InfeasibleError(
-            f"{level} of {self.capacity[level]} bytes does not even hold what is reserved there "
-            f"({self.reserved[level]} bytes); use --{level.lower()} {smallest} or more.",
+            f"L2 of {self.capacity['L2']} bytes does not even hold the code and constant tables of this network "
+            f"({self.reserved['L2']} bytes); use --l2 {smallest} or more.",
             node="",
-            level=level,
+            level="L2",
             needed=smallest,
-            available=self.capacity[level],
+            available=self.capacity["L2"],
         )
 
     def _group(self, call: Call, choice: Choice, levels: dict[str, str], stage_base: int) -> Group:

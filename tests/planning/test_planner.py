@@ -69,6 +69,9 @@ def test_the_suggested_l2_is_the_smallest_that_works() -> None:
     reserved = GAP9.reserved(8, len(program.calls))["L2"]
     with pytest.raises(InfeasibleError, match=str(reserved)):
         make_plan(program, GAP9, PlanOptions(l2=reserved - 8))
+    with pytest.raises(InfeasibleError) as first:
+        make_plan(program, GAP9, PlanOptions(l2=1))
+    planned(task_of("TinyCNN"), l2=int(str(first.value).split("--l2 ")[1].split(" ")[0]))
     with pytest.raises(InfeasibleError) as caught:
         make_plan(program, GAP9, PlanOptions(l2=reserved + 8))
     smallest = int(str(caught.value).split("--l2 ")[1].split(" ")[0])
@@ -149,10 +152,11 @@ def test_batch_normalisation_is_split_over_space_when_a_channel_does_not_fit() -
     made = planned(task_of("ResNet8"), l1=13_000)
     for op_type, phases in (("BatchNormInternal", 3), ("BatchNormalizationGrad", 2)):
         nodes = {c.name for c in made.program.calls if c.invocation.operator.op_type == op_type}
-        groups = [g for g in made.plan.groups if g.node in nodes and any(g.loops[i].name == "s" for i in g.order)]
+        step = made.plan.entry("step")
+        groups = [g for g in step if g.node in nodes and any(g.loops[i].name == "s" for i in g.order)]
         assert groups, f"no {op_type} is split over space"
         for node in {g.node for g in groups}:
-            assert sum(g.node == node for g in made.plan.groups) == phases
+            assert sum(g.node == node for g in step) == phases
 
 
 def test_more_l1_than_one_transfer_can_fill_is_no_trap() -> None:
@@ -163,6 +167,15 @@ def test_more_l1_than_one_transfer_can_fill_is_no_trap() -> None:
     blocks = [block for group in made.plan.groups for block in group.blocks]
     assert max(block.bytes for block in blocks) <= 131_064
     assert max(made.program.values[block.value].bytes for block in blocks) > 131_072
+
+
+def test_a_tile_that_no_transfer_moves_is_named_with_the_remedy() -> None:
+    net = NetworkBuilder(1)
+    x = net.dense("wide", net.input("image", [1, 3]), (3, 50_000))
+    task = task_from(net.model("wide", x, [1, 50_000]), TrainingSpec())
+    for l1 in (None, 600_000):
+        with pytest.raises(InfeasibleError, match="no --l1 helps"):
+            planned(task, l1=l1)
 
 
 def test_dispatch_is_folded_only_where_every_tile_agrees() -> None:
