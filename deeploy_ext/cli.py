@@ -50,6 +50,13 @@ def named(text: str) -> str:
     return text
 
 
+def place(text: str) -> str:
+    """A path that is not empty."""
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a path; give the name of a file or a folder")
+    return text
+
+
 def count(text: str) -> int:
     """A whole number from 1."""
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) == 0:
@@ -105,10 +112,14 @@ def parser() -> Parser:
     net.add_argument(
         "-t", "--test", type=named, metavar="NET", help="test network (--list), folder of one, training folder, model.onnx"
     )
-    net.add_argument("--optimizer", metavar="DIR", help="optimizer directory of a training directory, instead of its sibling")
+    net.add_argument(
+        "--optimizer", type=place, metavar="DIR", help="optimizer directory of a training directory, instead of its sibling"
+    )
     net.add_argument("--loss", choices=("cross_entropy", "mse"), help="of a model.onnx, which needs it")
     net.add_argument("--trainable", metavar="WHICH", help="weights that train: all, last:N (layers), or NAME,GLOB,...")
-    net.add_argument("--data", metavar="FILE", help="samples and targets for a model.onnx, as npz (default: generated)")
+    net.add_argument(
+        "--data", type=place, metavar="FILE", help="samples and targets for a model.onnx, as npz (default: generated)"
+    )
     net.add_argument("--batchnorm", choices=("frozen", "train"), help="statistics of a model.onnx (default: as exported)")
     net.add_argument("--steps", type=count, metavar="N", help="optimizer steps")
     net.add_argument("--accum", type=count, metavar="N", help="mini-batches accumulated per step")
@@ -124,7 +135,7 @@ def parser() -> Parser:
     plan.add_argument("--default-level", choices=("L2", "L3"), default="L3", help="where tensors live (default: L3)")
     plan.add_argument("--cores", type=count, metavar="N", help="worker cores (default: all of the target's)")
     plan.add_argument("--dispatch", choices=("runtime", "static"), default="runtime", help="how ConvGradX picks its kernel")
-    plan.add_argument("--plan", metavar="FILE", help="use this plan.json (from --dump) instead of planning")
+    plan.add_argument("--plan", type=place, metavar="FILE", help="use this plan.json (from --dump) instead of planning")
     plan.add_argument(
         "--plan-only", action="store_true", help="will it fit, where does everything live, predicted cycles; no run"
     )

@@ -41,10 +41,10 @@ def read_arrays(path: Path) -> Arrays:
     if not path.is_file():
         raise BadInputError(f"{path}: no such file; check the path.")
     try:
-        opened = np.load(path, allow_pickle=False)
-        if not isinstance(opened, np.lib.npyio.NpzFile):
-            raise BadInputError(f"{path}: a single array, not an npz archive; write it with numpy.savez.")
-        with opened as archive:
+        with path.open("rb") as stream:
+            archive = np.load(stream, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise BadInputError(f"{path}: a single array, not an npz archive; write it with numpy.savez.")
             names: Sequence[str] = archive.files
             arrays = {name: archive[name] for name in names}
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, ValueError, AttributeError) as error:

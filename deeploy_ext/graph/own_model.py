@@ -48,7 +48,7 @@ def load_own_model(path: Path, options: LoadOptions) -> ForwardNetwork:
     named = _float_weights(graph, path)
     notes += _rewrite(graph, named, options)
     normalise(graph)
-    trainable = select_trainable(graph, named, options.trainable or "all", "--trainable")
+    trainable = select_trainable(graph, named, "all" if options.trainable is None else options.trainable, "--trainable")
     bare = ForwardNetwork(path.stem, model, options.loss, trainable, (), spec)
     whole = with_loss(bare).graph
     if options.data is not None:

@@ -11,6 +11,7 @@ import bad_data
 import bad_folders
 import bad_models
 import bad_operators
+import bad_own_models
 import bad_places
 import bad_plans
 import pytest
@@ -21,6 +22,7 @@ from deeploy_ext.cli import main
 CASES: tuple[Case, ...] = (
     *bad_models.CASES,
     *bad_operators.CASES,
+    *bad_own_models.CASES,
     *bad_folders.CASES,
     *bad_data.CASES,
     *bad_plans.CASES,
