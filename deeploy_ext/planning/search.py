@@ -122,7 +122,7 @@ class NestSearch:
 
     def _neighbours(self, rungs: list[int]) -> Iterator[list[int]]:
         for i, sizes in enumerate(self.ladders):
-            for move in (-1, 1, 3):
+            for move in (-1, 1, 2, 4, 8):
                 if 0 <= rungs[i] + move < len(sizes):
                     yield [*rungs[:i], rungs[i] + move, *rungs[i + 1 :]]
         for i in range(len(rungs)):

@@ -103,6 +103,13 @@ def test_double_buffering_is_chosen_only_where_it_pays() -> None:
     assert all(group.tiles > 1 for group in double.groups if group.double_buffer)
 
 
+def test_more_l1_costs_no_more() -> None:
+    plans = [planned(task_of("ResNet8"), promote=True, double_buffer=True, l1=l1).plan for l1 in (24_000, 65_536, None)]
+    for entry in ("step", "update", "infer"):
+        cycles = [plan.cycles(entry) for plan in plans]
+        assert cycles[1] <= 1.005 * cycles[0] and cycles[2] <= 1.005 * cycles[1], entry
+
+
 def test_the_same_input_gives_the_same_bytes_and_the_text_reads_back() -> None:
     texts = [planned(task_of("TinyCNN"), double_buffer=True, promote=True, l1=14_000).plan.to_json() for _ in range(2)]
     assert texts[0] == texts[1]
