@@ -23,6 +23,7 @@ _FIRST = {
     "net.c": "the network: tables, and one function per kind of tile",
     "weights.bin": "initial parameters, states and constants",
     "data.bin": "mini-batches of the golden run",
+    "deeployRunner.json": "list of these files; `--out` replaces the folder only while nothing else is in it",
 }
 """Files at the top of the folder and what its README says of them; the others say it themselves, in their first line."""
 

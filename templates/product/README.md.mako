@@ -15,8 +15,8 @@ or with CMake:
     cmake -B build && cmake --build build
     build/train
 
-It trains ${steps(task.spec.steps, "step")} of ${steps(task.spec.accumulation, "mini-batch", "mini-batches")} with learning rate ${f"{task.spec.learning_rate:g}"}, saves what it has
-learned to `state.bin` and loads it again. The losses:
+It trains ${steps(task.spec.steps, "step")} of ${steps(task.spec.accumulation, "mini-batch", "mini-batches")} with learning rate ${f"{task.spec.learning_rate:g}"}, saves what it has learned to
+`state.bin` and loads it again. The losses:
 
 % for index, loss in enumerate(losses):
     step ${index // task.spec.accumulation + 1} mini-batch ${index % task.spec.accumulation + 1} loss ${f"{loss:.9g}"}

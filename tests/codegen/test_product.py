@@ -12,6 +12,7 @@ import pytest
 
 from deeploy_ext.codegen.product import write_product
 from deeploy_ext.engines.host import HostEngine
+from deeploy_ext.harness.files import MANIFEST
 from deeploy_ext.toolchain import FLAGS
 from deeploy_ext.training.task import TrainingTask
 from support import emitted, planned, task_of
@@ -81,7 +82,7 @@ def test_files_are_those_of_the_readme_and_name_no_place_of_this_machine(made: t
     folder, _ = made
     files = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
     readme = (folder / "README.md").read_text()
-    assert set(re.findall(r"^\| `([\w./]+)` \| [^|]+ \|$", readme, re.MULTILINE)) == files
+    assert set(re.findall(r"^\| `([\w./]+)` \| [^|]+ \|$", readme, re.MULTILINE)) == files | {MANIFEST}
     for name in files:
         content = (folder / name).read_bytes()
         assert str(ROOT).encode() not in content and str(Path.home()).encode() + b"/" not in content
