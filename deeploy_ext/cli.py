@@ -258,6 +258,10 @@ def _main(given: Sequence[str]) -> int:
 
 
 def _doctor(given: Sequence[str]) -> int:
+    if given in (["-h"], ["--help"]):
+        print("usage: deeployRunner doctor")
+        print("says what this machine has of what the host engine needs; exit status 0: all of it, 4: not all")
+        return EXIT_PASS
     if given:
         raise UsageError(f"doctor takes no arguments, but {given[0]!r} is given; deeployRunner --help explains everything else")
     from deeploy_ext.doctor import doctor

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -160,3 +161,19 @@ def test_in_range(version: str, wanted: str, good: bool) -> None:
 def test_it_takes_no_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor", "--now"]) == 2
     assert "doctor takes no arguments" in capsys.readouterr().err
+
+
+def test_it_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["doctor", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: deeployRunner doctor\n")
+
+
+def test_an_installed_package_knows_its_requirements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where there is no pyproject.toml beside the package, as in a wheel."""
+    meta = Message()
+    meta["Requires-Python"] = "<3.14,>=3.11"
+    for line in ("numpy<3,>=1.26", "onnx-ir>=0.1.9", "torch>=2.2; extra == 'torch'"):
+        meta["Requires-Dist"] = line
+    monkeypatch.setattr(doctor, "__file__", str(tmp_path / "deeploy_ext" / "doctor.py"))
+    monkeypatch.setattr(doctor.importlib.metadata, "metadata", lambda _: meta)
+    assert doctor._required() == ("<3.14,>=3.11", [("numpy", "<3,>=1.26"), ("onnx-ir", ">=0.1.9")])
