@@ -23,6 +23,7 @@ from deeploy_ext.harness.report import CycleReport, Report
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.harness.weights import check_saveable, saved_weights
 from deeploy_ext.planning.check import check_plan
+from deeploy_ext.planning.figures import with_figures
 from deeploy_ext.planning.nest import iterations
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
@@ -157,6 +158,9 @@ def _planned(
         program = lower(task)
         plan = _read_plan(options.plan, target) if options.plan else make_plan(program, target, plan_options)
         check_plan(program, plan)
+        if options.plan:
+            plan = with_figures(plan, program, target, {"L1": options.l1, "L2": options.l2})
+            check_plan(program, plan)
         stage.note = f"{len(plan.groups)} tile nests"
         dump.plan(plan)
     return program, plan

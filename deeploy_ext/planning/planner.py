@@ -10,12 +10,13 @@ from deeploy_ext.errors import BadInputError, InfeasibleError
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.operators.spec import Phase
 from deeploy_ext.planning.allocation import pack, peak
-from deeploy_ext.planning.cost import Machine, core_loop
+from deeploy_ext.planning.cost import Machine, Transfers, core_loop
+from deeploy_ext.planning.figures import memory_use, total_traffic
 from deeploy_ext.planning.nest import Nest, Operand, make_nest, nests_of
 from deeploy_ext.planning.placement import place, promote, requests_of
-from deeploy_ext.planning.plan import CONTIGUOUS, AxisPlan, BlockPlan, BodyPlan, Group, LevelUse, Placement, Plan, Traffic
+from deeploy_ext.planning.plan import CONTIGUOUS, AxisPlan, BlockPlan, BodyPlan, Group, Placement, Plan
 from deeploy_ext.planning.search import Choice, NestSearch, Room
-from deeploy_ext.planning.storage import lower_bound, storages_of
+from deeploy_ext.planning.storage import storages_of
 from deeploy_ext.planning.target import Target
 
 
@@ -65,15 +66,15 @@ class _Planner:
         stage_base = max(ends, default=0)
         stage_room = self.room["L2"] - stage_base
         groups: list[Group] = []
-        traffic = dict.fromkeys(self.program.entries, Traffic(0, 0))
+        moved: list[tuple[str, Transfers]] = []
         for call in self.program.calls:
             for choice in self._choose(call, levels, stage_room):
                 groups.append(self._group(call, choice, levels, stage_base))
-                moved, so_far = choice.transfers, traffic[call.entry]
-                traffic[call.entry] = Traffic(so_far.l3_l2 + moved.ram_bytes, so_far.l2_l1 + moved.dma_bytes)
-        memory = self._memory(placements, groups, levels)
+                moved.append((call.entry, choice.transfers))
         places = self._arguments() + placements
+        memory = memory_use(places, groups, self.capacity, self.reserved, self.target)
         entries = self.program.entries
+        traffic = total_traffic(entries, moved)
         return Plan(self.target.name, self._options(), entries, tuple(groups), places, (), memory, traffic)
 
     def _options(self) -> dict[str, Any]:
@@ -236,24 +237,6 @@ class _Planner:
             found.append(Placement(name, "L1", address, self._size(name), CONTIGUOUS, 0, last, True, (name,)))
             address += self._aligned_l1(self._size(name))
         return tuple(found)
-
-    def _memory(self, placements: Sequence[Placement], groups: Sequence[Group], levels: dict[str, str]) -> dict[str, LevelUse]:
-        found: dict[str, LevelUse] = {}
-        stacks = self.reserved["L1"] - self.target.runtime_bytes
-        l1 = max((slot + b.bytes for g in groups for b in g.blocks for slot in b.slots), default=self.blocks_base)
-        found["L1"] = LevelUse(self.capacity["L1"], self.reserved["L1"], l1 + stacks, l1 + stacks)
-        for level in ("L2", "L3"):
-            align = self.target.levels[level].align
-            ends = [p.address + align(p.bytes) for p in placements if p.level == level]
-            if level == "L2":
-                ends += [slot + b.stage_bytes for g in groups for b in g.blocks for slot in b.stage_slots]
-            wanted = requests_of([s for s in self.storages if levels[s.name] == level], self.target.levels[level].alignment)
-            bound = lower_bound({r.name: (r.bytes, r.first, r.last) for r in wanted})
-            used = max(ends, default=0)
-            found[level] = LevelUse(
-                self.capacity[level], self.reserved[level], used + self.reserved[level], bound + self.reserved[level]
-            )
-        return found
 
 
 def _operands_of(call: Call, nest: Nest) -> tuple[Operand, ...]:
