@@ -6,6 +6,7 @@ import argparse
 import difflib
 import os
 import re
+import signal
 import sys
 import traceback
 import unicodedata
@@ -158,6 +159,8 @@ def parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the command; returns its exit status."""
+    if arguments is None:  # as a command: a request to end, as time limits send it, cleans up like Ctrl-C
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     given = list(sys.argv[1:] if arguments is None else arguments)
     verbose = "-v" in given or "--verbose" in given
     try:

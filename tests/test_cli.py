@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -191,3 +193,29 @@ def test_a_failing_run_keeps_the_earlier_output(empty: Path, monkeypatch: pytest
     assert main([*NET, "--out", "c", "--json", "r.json"]) == 130
     assert (empty / "c" / "net.c").read_text() == "good" and (empty / "r.json").read_text() == "good"
     assert len(list(empty.iterdir())) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_ended_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+    """Ctrl-C and the signal that time limits send are alike: one line, status 130, no draft beside the outputs."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    command = [sys.executable, "-m", "deeploy_ext", "-t", "ResNet8", "--out", "o", "--dump", "d", "--json", "j.json"]
+    run = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(Path(__file__).resolve().parents[1])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert run.stdout is not None
+    for line in run.stdout:
+        if line.startswith("golden"):
+            break
+    run.send_signal(number)
+    _, errors = run.communicate(timeout=60)
+    assert run.returncode == 130, errors
+    assert errors.count("\n") == 1 and "interrupted" in errors
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["scratch"]
+    assert not list(scratch.glob("deeployRunner-*"))
