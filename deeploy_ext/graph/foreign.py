@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from deeploy_ext.graph.normalise import normalise
 from deeploy_ext.graph.options import MAX_MINI_BATCHES, LoadOptions, override
 from deeploy_ext.operators.spec import MICROSOFT
 from deeploy_ext.training.autodiff import LEARNING_RATE, sgd_update
+from deeploy_ext.training.builder import GraphBuilder
 from deeploy_ext.training.functions import IR_VERSION, add_functions
 from deeploy_ext.training.task import Arrays, Expectation, Parameter, TrainingSpec, TrainingTask
 
@@ -62,6 +63,9 @@ def load_training_directory(path: Path, options: LoadOptions) -> TrainingTask:
     loss, order = graph.outputs[0], [value.name or "" for value in graph.inputs]
     normalise(graph, before=(expose_buffers,))
     parameters, reset = _parameters(path, graph, updates)
+    build = GraphBuilder(graph)
+    rate = build.unique(LEARNING_RATE)
+    parameters = tuple(replace(parameter, updated=build.unique(parameter.updated)) for parameter in parameters)
     buffers = {parameter.buffer for parameter in parameters}
     given = _arrays(path, graph, [name for name in order if name not in buffers])
     trained = {parameter.weight for parameter in parameters}
@@ -79,12 +83,12 @@ def load_training_directory(path: Path, options: LoadOptions) -> TrainingTask:
     return TrainingTask(
         name=path.name.removesuffix(_TRAIN),
         step=model,
-        update=sgd_update(parameters, [inputs[parameter.weight] for parameter in parameters]),
+        update=sgd_update(parameters, [inputs[parameter.weight] for parameter in parameters], rate),
         forward=None,
         infer=None,
         loss=loss.name or "",
         reset=reset,
-        learning_rate=LEARNING_RATE,
+        learning_rate=rate,
         data=data,
         parameters=parameters,
         states=(),

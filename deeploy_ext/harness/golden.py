@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime
 
-from deeploy_ext.errors import ToolError
+from deeploy_ext.errors import BadInputError, ToolError
 from deeploy_ext.training.task import Arrays, TrainingTask, Trajectory
 
 
@@ -52,6 +52,7 @@ def run_golden(task: TrainingTask) -> Trajectory:
 
     Raises:
         ToolError: onnxruntime refuses the graph.
+        BadInputError: training diverges, so that there are no numbers to compare with.
     """
     step, update = _Session(task.step, "training"), _Session(task.update, "update")
     values: Arrays = dict(task.initial)
@@ -66,6 +67,7 @@ def run_golden(task: TrainingTask) -> Trajectory:
         values[task.reset] = np.array([index % task.spec.accumulation == 0])
         made = step.run(values)
         trajectory.losses.append(float(made[task.loss].reshape(-1)[0]))
+        _check_finite(task, index, made)
         values.update({parameter.buffer: made[parameter.buffer_out] for parameter in task.parameters})
         values.update({state.before: made[state.after] for state in task.states})
         trajectory.gradients.append({parameter.weight: made[parameter.buffer_out] for parameter in task.parameters})
@@ -78,6 +80,17 @@ def run_golden(task: TrainingTask) -> Trajectory:
         infer = _Session(task.infer, "inference")
         trajectory.predictions.extend(infer.run({**values, **batch}) for batch in task.batches)
     return trajectory
+
+
+def _check_finite(task: TrainingTask, index: int, made: Arrays) -> None:
+    names = {task.loss: "the loss"} | {p.buffer_out: f"the gradient of '{p.weight}'" for p in task.parameters}
+    names |= {state.after: f"the state '{state.before}'" for state in task.states}
+    for name, what in names.items():
+        if not np.isfinite(made[name]).all():
+            raise BadInputError(
+                f"{what} is not finite in mini-batch {index} of the golden run; use a smaller --lr than "
+                f"{task.spec.learning_rate:g}, or check weights and data."
+            )
 
 
 def save_golden(task: TrainingTask, trajectory: Trajectory, path: Path) -> None:

@@ -129,6 +129,7 @@ def differentiate(network: ForwardNetwork) -> TrainingTask:
     grads = backward(graph, build, loss)
     reset = build.input(RESET, TensorType(np.dtype(np.bool_), (1,)))
     parameters = tuple(_accumulate(network.name, build, trained, grads, reset))
+    rate = build.unique(LEARNING_RATE)
     keep = {loss.name, *(p.buffer_out for p in parameters), *(s.after for s in states)}
     for value in [value for value in graph.outputs if value.name not in keep]:
         graph.outputs.remove(value)
@@ -139,12 +140,12 @@ def differentiate(network: ForwardNetwork) -> TrainingTask:
     return TrainingTask(
         name=network.name,
         step=step,
-        update=sgd_update(parameters, trained),
+        update=sgd_update(parameters, trained, rate),
         forward=forward,
         infer=inference(network, [*(p.weight for p in parameters), *(s.before for s in states)]),
         loss=loss.name or "",
         reset=reset.name or "",
-        learning_rate=LEARNING_RATE,
+        learning_rate=rate,
         data=data,
         parameters=parameters,
         states=states,
@@ -169,7 +170,7 @@ def _accumulate(
         _, out = build.node("InPlaceAccumulatorV2", [buffer, grads[value], reset], domain=MICROSOFT, outputs=2)
         out.name = build.unique(f"{buffer.name}_out")
         build.graph.outputs.append(out)
-        made.append(Parameter(value.name or "", buffer.name or "", out.name, f"{value.name}_updated"))
+        made.append(Parameter(value.name or "", buffer.name or "", out.name, build.unique(f"{value.name}_updated")))
     return made
 
 
@@ -179,13 +180,16 @@ def _typed(value: ir.Value) -> TensorType:
     return found
 
 
-def sgd_update(parameters: tuple[Parameter, ...], weights: list[ir.Value]) -> ir.Model:
-    """The update graph: one SGD node per parameter; inputs weights, buffers, learning rate, outputs updated weights."""
+def sgd_update(parameters: tuple[Parameter, ...], weights: list[ir.Value], learning_rate: str) -> ir.Model:
+    """The update graph: one SGD node per parameter; inputs weights, buffers, learning rate, outputs updated weights.
+
+    A name that is in both graphs means the same tensor, so those of new values must not be in the step graph.
+    """
     graph = ir.Graph([], [], nodes=[], opset_imports={"": 1}, name="update")
     build = GraphBuilder(graph)
     before = [build.input(parameter.weight, _typed(weight)) for parameter, weight in zip(parameters, weights, strict=True)]
     buffers = [build.input(parameter.buffer, _typed(weight)) for parameter, weight in zip(parameters, weights, strict=True)]
-    rate = build.input(LEARNING_RATE, TensorType(np.dtype(np.float32), ()))
+    rate = build.input(learning_rate, TensorType(np.dtype(np.float32), ()))
     for parameter, weight, buffer in zip(parameters, before, buffers, strict=True):
         build.prefix = parameter.weight
         value = build.node("SGD", [weight, buffer, rate], domain=OWN)

@@ -13,7 +13,8 @@ from deeploy_ext.training.functions import IR_VERSION, add_functions
 from deeploy_ext.training.task import ForwardNetwork
 
 PREFIX = "infer/"
-"""Of all values that the inference graph makes, so that they are not taken for those of the training graph."""
+"""Of all values that the inference graph makes, so that they are not taken for those of the training graph. Where some name
+of the network starts like this, underscores go before it."""
 
 
 def inference(network: ForwardNetwork, given: Sequence[str]) -> ir.Model:
@@ -25,6 +26,9 @@ def inference(network: ForwardNetwork, given: Sequence[str]) -> ir.Model:
     model = ir.from_proto(ir.to_proto(network.model))
     model.ir_version = IR_VERSION
     graph = model.graph
+    prefix = PREFIX
+    while any(name.startswith(prefix) for name in _names(graph)):
+        prefix = f"_{prefix}"
     for name in given:
         value = graph.initializers.pop(name)
         value.const_value = None
@@ -36,7 +40,7 @@ def inference(network: ForwardNetwork, given: Sequence[str]) -> ir.Model:
                 node.attributes.add(ir.convenience.convert_attribute(name, inferring))
         for value in node.outputs:
             if value.name:
-                value.name = f"{PREFIX}{value.name}"
+                value.name = f"{prefix}{value.name}"
     for output in list(graph.outputs[1:]):
         graph.outputs.remove(output)
     drop_dead(graph)
@@ -44,3 +48,8 @@ def inference(network: ForwardNetwork, given: Sequence[str]) -> ir.Model:
     infer_shapes(graph)
     add_functions(model)
     return model
+
+
+def _names(graph: ir.Graph) -> list[str]:
+    values = [*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)]
+    return [value.name or "" for value in values]

@@ -40,6 +40,7 @@ CASES: tuple[Case, ...] = (
     _there("out and dump in one", ("--out", "x", "--dump", "./x"), "--out", "--dump", "separate"),
     _there("dump within out", ("--out", "o", "--dump", "o/d"), "--out", "--dump", "separate"),
     _there("code of a plan that is not run", ("--plan-only", "--out", "c"), "--out", "--plan-only"),
+    Case("choice: a rate with which training diverges", (*NET, "--lr", "1e30"), ("mini-batch 2", "golden run", "smaller --lr")),
     Case("choice: target", (*NET, "-p", "gap8"), ("gap8", "gap9")),
     Case("choice: target of no name", (*NET, "-p", ""), ("target", "gap9")),
     Case("choice: target at a path", (*NET, "-p", "../gap9"), ("../gap9", "available: gap9")),
