@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from support import assert_right, golden_of, task_of, trained
 
 torch = pytest.importorskip("torch")
