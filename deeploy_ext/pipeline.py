@@ -134,6 +134,7 @@ def plan_only(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Plan
         target=target,
         options={**asdict(options), **plan.options, **asdict(task.spec)},
         plan=plan,
+        cycles=_predicted(plan, target),
         schedule=[call.name for call in program.calls],
         macs=_macs(program),
         seconds=terminal.elapsed(),

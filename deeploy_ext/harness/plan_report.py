@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from deeploy_ext.errors import EXIT_PASS
-from deeploy_ext.harness.report import SCHEMA, STAGES, plain
+from deeploy_ext.harness.report import SCHEMA, STAGES, CycleReport, cycles_json, plain, traffic_json
 from deeploy_ext.planning.plan import Group, Placement, Plan
 from deeploy_ext.planning.target import Target
 
@@ -26,6 +26,7 @@ class PlanReport:
     Attributes:
         test, target: names, as resolved.
         options: the run's options by name.
+        cycles: predicted, one row per tile nest.
         schedule: name of the node at every schedule position.
         macs: multiply-accumulates of one mini-batch.
         seconds: wall-clock time per stage, and "total".
@@ -35,6 +36,7 @@ class PlanReport:
     target: Target
     options: Mapping[str, Any]
     plan: Plan
+    cycles: CycleReport
     schedule: Sequence[str]
     macs: int
     seconds: Mapping[str, float]
@@ -138,8 +140,9 @@ def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[st
 def plan_report_json(report: PlanReport) -> dict[str, Any]:
     """As :func:`deeploy_ext.harness.report.report_json`, with null for what only a run can say, and ``placements``."""
     plan = report.plan
-    step, update = plan.traffic["step"], plan.traffic["update"]
-    others = {entry: asdict(plan.traffic[entry]) for entry in plan.entries if entry not in ("step", "update")}
+    cycles = cycles_json(report.cycles)
+    for row, group in zip(cycles["per_node"], plan.groups, strict=True):
+        row |= {"tiles": group.tiles, "double_buffer": group.double_buffer}
     value: dict[str, Any] = {
         "schema": SCHEMA,
         "test": report.test,
@@ -148,27 +151,10 @@ def plan_report_json(report: PlanReport) -> dict[str, Any]:
         "options": dict(report.options),
         "checks": None,
         "losses": None,
-        "cycles": {
-            "kind": "predicted",
-            "model": report.target.model,
-            "minibatch": plan.cycles("step"),
-            "update": plan.cycles("update"),
-            "inference": plan.cycles("infer") if "infer" in plan.entries else None,
-            "per_node": [
-                {
-                    "entry": group.entry,
-                    "node": group.node,
-                    "phase": "+".join(body.phase for body in group.bodies),
-                    "cycles": group.cycles.total,
-                    "tiles": group.tiles,
-                    "double_buffer": group.double_buffer,
-                }
-                for group in plan.groups
-            ],
-        },
+        "cycles": cycles,
         "dispatch": None,
         "memory": {name: asdict(use) for name, use in sorted(plan.memory.items())},
-        "traffic": {**asdict(step), "update": asdict(update), **others},
+        "traffic": traffic_json(plan.traffic),
         "macs": report.macs,
         "placements": [
             {

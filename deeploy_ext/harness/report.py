@@ -89,7 +89,6 @@ def report_json(report: Report) -> dict[str, Any]:
     if report.expected:
         checks["expected"] = {name: _category(getattr(report.expected, name)) for name in ("losses", "parameters")}
         checks["expected"] |= {"errors": report.expected.errors, "total": report.expected.total}
-    step, update, infer = (report.traffic.get(entry, Traffic(0, 0)) for entry in ("step", "update", "infer"))
     value = {
         "schema": SCHEMA,
         "test": report.test,
@@ -98,28 +97,38 @@ def report_json(report: Report) -> dict[str, Any]:
         "options": dict(report.options),
         "checks": checks,
         "losses": {"computed": report.computed, "golden": report.golden},
-        "cycles": {
-            "kind": report.cycles.kind,
-            "model": report.cycles.model,
-            "minibatch": report.cycles.minibatch,
-            "update": report.cycles.update,
-            "inference": report.cycles.inference,
-            "per_node": [
-                {"entry": entry, "node": node, "phase": phase, "cycles": cycles}
-                for entry, node, phase, cycles in report.cycles.per_node
-            ],
-        },
+        "cycles": cycles_json(report.cycles),
         "dispatch": {name: report.counters.get(name, 0) for name in ("gather", "scatter")},
         "memory": {
             name: {"capacity": use.capacity, "used": use.used, "lower_bound": use.lower_bound}
             for name, use in sorted(report.memory.items())
         },
-        "traffic": {**asdict(step), "update": asdict(update), "infer": asdict(infer)},
+        "traffic": traffic_json(report.traffic),
         "macs": report.macs,
         "seconds": {name: round(report.seconds.get(name, 0.0), 4) for name in (*STAGES, "total")},
         "exit": report.exit_status,
     }
     return {key: plain(item) for key, item in value.items()}
+
+
+def cycles_json(cycles: CycleReport) -> dict[str, Any]:
+    """The cycles of a report as JSON values."""
+    return {
+        "kind": cycles.kind,
+        "model": cycles.model,
+        "minibatch": cycles.minibatch,
+        "update": cycles.update,
+        "inference": cycles.inference,
+        "per_node": [
+            {"entry": entry, "node": node, "phase": phase, "cycles": count} for entry, node, phase, count in cycles.per_node
+        ],
+    }
+
+
+def traffic_json(traffic: Mapping[str, Traffic]) -> dict[str, Any]:
+    """The traffic of a report as JSON values: that of a mini-batch, and below it that of the other entries."""
+    step, update, infer = (asdict(traffic.get(entry, Traffic(0, 0))) for entry in ("step", "update", "infer"))
+    return {**step, "update": update, "infer": infer}
 
 
 def report_text(report: Report) -> str:
