@@ -48,6 +48,7 @@ def make(seed: int = 0, steps: int = 2, accumulation: int = 2) -> tuple[Training
         step=empty_model(),
         update=empty_model(),
         forward=None,
+        infer=None,
         loss="loss",
         reset="reset",
         learning_rate="learning_rate",
@@ -194,7 +195,7 @@ def test_a_run_agrees_with_itself() -> None:
     verdict = compare(task, golden, copy.deepcopy(golden))
     assert verdict.passed
     totals = {name: (category.errors, category.total) for name, category in verdict.categories().items()}
-    assert totals == {"losses": (0, 4), "gradients": (0, 12), "parameters": (0, 6), "state": (0, 4)}
+    assert totals == {"losses": (0, 4), "gradients": (0, 12), "parameters": (0, 6), "state": (0, 4), "predictions": (0, 0)}
     assert (verdict.errors, verdict.total) == (0, 26)
 
 

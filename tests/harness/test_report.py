@@ -110,7 +110,7 @@ def test_lines_of_a_passing_run() -> None:
     lines = printed(make())
     assert lines[:2] == ["Losses: 0 out of 4", "Errors: 0 out of 16"]
     text = "\n".join(lines)
-    assert "Cycles (predicted, a model): 12,345 per mini-batch, 678 per update" in lines
+    assert "Cycles (predicted, a model): 12,345 per mini-batch, 678 per update, 99 per inference" in lines
     assert "Peak memory: L1 50 of 100 bytes, L2 500 of 1,000 bytes" in lines
     assert "Moved per mini-batch: L3-L2 7,000 bytes, L2-L1 8,000 bytes" in lines
     assert "gather 3, scatter 4" in text and "differ" not in text
