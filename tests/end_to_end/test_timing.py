@@ -19,7 +19,7 @@ SMALL: dict[str, Any] = {"l1": 11_500, "double_buffer": True}
     ("net", "options"),
     [
         ("TinyCNN", {**SMALL, "l2": 70_000}),
-        ("TinyCNN", {"l1": 11_500, "l2": 46_000, "promote": True}),
+        ("TinyCNN", {"l1": 11_500, "l2": 52_000, "promote": True}),
         ("TinyAutoencoder", {**SMALL, "promote": True}),
         ("ResNet8", {"l1": 24_000, "l2": 400_000, "promote": True, "double_buffer": True}),
     ],
