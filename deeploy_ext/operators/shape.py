@@ -1,14 +1,16 @@
-"""Operators that show a tensor under another shape: the same storage, no code."""
+"""Operators that show a tensor under another shape (the same storage, no code), and Transpose, which moves its elements."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deeploy_ext.operators.spec import Invocation, Operator, TensorType
+from deeploy_ext.operators.nests import MAX_RANK
+from deeploy_ext.operators.relations import axis
+from deeploy_ext.operators.spec import Access, Invocation, Loop, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -91,3 +93,37 @@ class Identity(Operator):
         self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
     ) -> Sequence[ir.Value | None]:
         return (grads[0],)
+
+
+class Transpose(Operator):
+    """``transposed[i0, i1, ...] = data`` with its axes in the order ``perm``; the default (an empty list) reverses them."""
+
+    op_type = "Transpose"
+    inputs = ("data",)
+    outputs = ("transposed",)
+    attributes: Mapping[str, Any] = {"perm": list[int]()}
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        data, perm = call["data"], _permutation(call)
+        if sorted(perm) != list(range(len(data.shape))):
+            raise call.refuse(f"perm {perm} of a tensor of rank {len(data.shape)}", "name every axis once")
+        if len(perm) > MAX_RANK:
+            raise call.refuse(f"a tensor of rank {len(perm)}", f"use at most {MAX_RANK} axes")
+        return (TensorType(data.dtype, tuple(data.shape[i] for i in perm)),)
+
+    def gradient(
+        self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
+    ) -> Sequence[ir.Value | None]:
+        perm = _permutation(call)
+        return (build.node("Transpose", [grads[0]], perm=[perm.index(i) for i in range(len(perm))]),)
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        perm = _permutation(call)
+        loops = tuple(Loop(f"i{i}", extent) for i, extent in enumerate(call["transposed"].shape)) or (Loop("i0", 1),)
+        names = [f"i{perm.index(i)}" for i in range(len(perm))] or ["i0"]
+        read = Access("data", tuple(map(axis, names)))
+        return (Phase("main", loops, (read,), (Access("transposed", tuple(axis(loop.name) for loop in loops)),)),)
+
+
+def _permutation(call: Invocation) -> list[int]:
+    return list(call.attributes["perm"]) or list(range(len(call["data"].shape)))[::-1]

@@ -54,6 +54,8 @@ CASES = [
     Case("Flatten", ((2, 3, 5),), {"axis": -2}),
     Case("Reshape", ((2, 3, 5), np.array([0, -1], np.int64))),
     Case("Reshape", ((2, 3, 5), np.array([5, 6], np.int64)), {"allowzero": 1}),
+    Case("Transpose", ((2, 3, 4, 5),), {"perm": [0, 3, 1, 2]}),
+    Case("Transpose", ((2, 3, 4),), {"perm": [1, 2, 0]}),
     Case("GlobalAveragePool", ((2, 3, 5, 4),)),
     Case("GlobalAveragePool", ((2, 3, 5),)),
     *(
