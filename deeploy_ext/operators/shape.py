@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -101,7 +101,7 @@ class Transpose(Operator):
     op_type = "Transpose"
     inputs = ("data",)
     outputs = ("transposed",)
-    attributes: Mapping[str, Any] = {"perm": list[int]()}
+    attributes = {"perm": list[int]()}
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         data, perm = call["data"], _permutation(call)
