@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import itertools
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ import sys
 import traceback
 import unicodedata
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from deeploy_ext import __version__
@@ -244,10 +246,12 @@ def _main(given: Sequence[str]) -> int:
         raise UsageError("argument --out: --plan-only emits no C; leave one of them out (--dump DIR keeps the plan)")
     if args.plan_only and args.save_weights is not None:
         raise UsageError("argument --save-weights: --plan-only trains nothing; leave one of them out")
+    _spare_inputs(args)
     with Outputs(json_file=args.json, out=args.out, dump=args.dump, weights=args.save_weights) as outputs:
         if args.plan_only:
             planned = pipeline.plan_only(options, outputs, terminal)
-            for line in plan_lines(planned, everything=args.verbose) if not args.quiet else ():
+            lines = list(plan_lines(planned, everything=args.verbose))
+            for line in lines[:1] if args.quiet else lines:
                 terminal.line(line)
             outputs.commit(plan_report_text(planned), proven=False)
             return EXIT_PASS
@@ -258,6 +262,17 @@ def _main(given: Sequence[str]) -> int:
         if outputs.out and not proven:
             terminal.line(f"{outputs.out.path} was not written, because its numbers are wrong; --dump shows the C")
     return report.exit_status
+
+
+def _spare_inputs(args: argparse.Namespace) -> None:
+    """Refuse to write over what the run reads. Weights may go back into the model they came from."""
+    inputs = {"-t": args.test, "--data": args.data, "--plan": args.plan, "--optimizer": args.optimizer}
+    outputs = {"--json": args.json, "--out": args.out, "--dump": args.dump, "--save-weights": args.save_weights}
+    for (read, source), (written, place) in itertools.product(inputs.items(), outputs.items()):
+        if not source or not place or (read, written) == ("-t", "--save-weights"):
+            continue
+        if Path(source).exists() and Path(place).exists() and Path(source).samefile(place):
+            raise UsageError(f"argument {written}: '{place}' is what {read} reads; write to another place")
 
 
 def _doctor(given: Sequence[str]) -> int:

@@ -219,3 +219,18 @@ def test_a_run_that_is_ended_leaves_nothing(number: signal.Signals, tmp_path: Pa
     assert errors.count("\n") == 1 and "interrupted" in errors
     assert sorted(p.name for p in tmp_path.iterdir()) == ["scratch"]
     assert not list(scratch.glob("deeployRunner-*"))
+
+
+@pytest.mark.parametrize("written", ["--json", "--out", "--dump", "--save-weights"])
+@pytest.mark.parametrize("read", ["-t", "--data", "--plan"])
+def test_a_run_does_not_write_over_what_it_reads(
+    read: str, written: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "thing.npz"
+    place.write_bytes(b"precious")
+    given = [read, str(place)] if read == "-t" else ["-t", "TinyCNN", read, str(place)]
+    if (read, written) == ("-t", "--save-weights"):
+        return  # weights may go back into the model
+    assert main([*given, written, f"{tmp_path}/./thing.npz"]) == 2
+    assert "thing.npz" in capsys.readouterr().err
+    assert place.read_bytes() == b"precious"

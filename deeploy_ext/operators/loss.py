@@ -65,7 +65,8 @@ class SoftmaxCrossEntropyLoss(Operator):
 class SoftmaxCrossEntropyLossGrad(Operator):
     """``d_scores[n,c] = dY * (exp(log_prob[n,c]) - (c == label[n]))``, divided by N when the loss is a mean.
 
-    The body gets 1/N or 1 as a loss of 1 per sample, reduced like the loss itself, over N: no text is compared.
+    Of the label's class it is computed as minus the sum of the other probabilities: ``p - 1`` would lose all digits where
+    the network is nearly sure, and a comparison of such gradients would compare rounding.
     """
 
     domain = MICROSOFT
@@ -84,7 +85,13 @@ class SoftmaxCrossEntropyLossGrad(Operator):
         off_on = Constant <value_floats: floats = [0.0, 1.0]> ()
         off_on_like = CastLike (off_on, log_prob)
         truth = OneHot <axis: int = -1> (label_long, classes, off_on_like)
-        difference = Sub (prob, truth)
+        none = Sub (truth, truth)
+        is_truth = Greater (truth, none)
+        others = Where (is_truth, none, prob)
+        columns = Constant <value_ints: ints = [1]> ()
+        rest = ReduceSum <keepdims: int = 1> (others, columns)
+        minus_rest = Neg (rest)
+        difference = Where (is_truth, minus_rest, others)
         minus_one = Constant <value_floats: floats = [-1.0, -1.0]> ()
         minus_one_like = CastLike (minus_one, log_prob)
         ones_lost = OneHot <axis: int = -1> (label_long, classes, minus_one_like)
@@ -105,7 +112,7 @@ class SoftmaxCrossEntropyLossGrad(Operator):
         n, c = call["log_prob"].shape
         log_prob, d_scores = (Access(name, (axis("n"), axis("c"))) for name in ("log_prob", "d_scores"))
         reads = (log_prob, Access("label", (axis("n"),)), scalar("dY"))
-        return (Phase("main", (Loop("n", n), Loop("c", c)), reads, (d_scores,), "exponential"),)
+        return (Phase("main", (Loop("n", n), Loop("c", c, "whole")), reads, (d_scores,), "exponential"),)
 
 
 def _check_scalar(call: Invocation) -> None:

@@ -283,11 +283,17 @@ static void SoftmaxCrossEntropyLossGrad_main_1(const net_tile_t *tile, const net
     const net_operand_t *const d_scores_box = &tile->operand[3];
     float *const d_scores = d_scores_box->data;
     const float factor = 1.0e+00f * dY[0];
-    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-        for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c) {
-            const float truth = label[0] == c ? 1 : 0;
-            d_scores[c - d_scores_box->start[1]] = factor * (net_exp(log_prob[c - log_prob_box->start[1]]) - truth);
-        }
+    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
+        const int32_t truth = label[0];
+        float rest = 0; /* probability of all other classes: 1 - p[truth] without cancellation */
+        for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c)
+            if (c != truth) {
+                const float probability = net_exp(log_prob[c - log_prob_box->start[1]]);
+                d_scores[c - d_scores_box->start[1]] = factor * probability;
+                rest += probability;
+            }
+        d_scores[truth - d_scores_box->start[1]] = -factor * rest;
+    }
 }
 
 static void InPlaceAccumulatorV2_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -734,7 +740,7 @@ static const net_block_t blocks_8[] = {
 };
 static const net_loop_t loops_7[] = {{1, 1, 1, true} /* n */, {3, 3, 1, false} /* c */};
 /* step: 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad' */
-static const net_phase_t phases_8[] = {{SoftmaxCrossEntropyLossGrad_main_1, 1}};
+static const net_phase_t phases_8[] = {{SoftmaxCrossEntropyLossGrad_main_1, -1}};
 static const net_block_t blocks_9[] = {
     {axes_12, 6440, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dY: loss_grad/one */,
     {axes_11, 2400, {2072}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
