@@ -48,7 +48,10 @@ def select_trainable(graph: ir.Graph, named: Collection[str], given: str | Seque
     layers = weights_by_node(graph, named)
     candidates = list(dict.fromkeys(name for layer in layers for name in layer))
     if not candidates:
-        raise BadInputError(f"{origin}: the model has no float weights to train; export it with its parameters.")
+        raise BadInputError(
+            f"{origin}: the model has no float initializers that a layer reads as weights; export it with its parameters as "
+            "initializers (weights in Constant nodes are constants)."
+        )
     last = _LAST.fullmatch(given) if isinstance(given, str) else None
     if given == "all":
         chosen = {name for name in candidates if _rank(graph, name) > 0}
