@@ -269,10 +269,16 @@ def _spare_inputs(args: argparse.Namespace) -> None:
     inputs = {"-t": args.test, "--data": args.data, "--plan": args.plan, "--optimizer": args.optimizer}
     outputs = {"--json": args.json, "--out": args.out, "--dump": args.dump, "--save-weights": args.save_weights}
     for (read, source), (written, place) in itertools.product(inputs.items(), outputs.items()):
-        if not source or not place or (read, written) == ("-t", "--save-weights"):
-            continue
-        if Path(source).exists() and Path(place).exists() and Path(source).samefile(place):
+        if source and place and (read, written) != ("-t", "--save-weights") and _same_file(source, place):
             raise UsageError(f"argument {written}: '{place}' is what {read} reads; write to another place")
+
+
+def _same_file(a: str, b: str) -> bool:
+    """Whether both are there and the same; names that no file can have are not."""
+    try:
+        return Path(a).samefile(b)
+    except (OSError, ValueError):
+        return False
 
 
 def _doctor(given: Sequence[str]) -> int:
