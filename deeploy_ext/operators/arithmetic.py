@@ -39,16 +39,24 @@ def reduce_to(build: GraphBuilder, grad: ir.Value, have: Sequence[int], want: Se
     return grad
 
 
-class Add(Operator):
-    """``C = A + B``."""
+class Broadcasting(Operator):
+    """An element-wise operator of two operands that broadcast; what it computes is in its template."""
 
-    op_type = "Add"
     inputs = ("A", "B")
     outputs = ("C",)
     in_place = (("A", "C"), ("B", "C"))
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         return (broadcast(call),)
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        return (broadcasting(call, ("A", "B"), "C"),)
+
+
+class Add(Broadcasting):
+    """``C = A + B``."""
+
+    op_type = "Add"
 
     def gradient(
         self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
@@ -61,20 +69,11 @@ class Add(Operator):
             for name, wanted in zip(self.inputs, build.wanted(node), strict=True)
         ]
 
-    def phases(self, call: Invocation) -> tuple[Phase, ...]:
-        return (broadcasting(call, ("A", "B"), "C"),)
 
-
-class Mul(Operator):
+class Mul(Broadcasting):
     """``C = A * B``."""
 
     op_type = "Mul"
-    inputs = ("A", "B")
-    outputs = ("C",)
-    in_place = (("A", "C"), ("B", "C"))
-
-    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
-        return (broadcast(call),)
 
     def gradient(
         self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
@@ -85,6 +84,3 @@ class Mul(Operator):
             reduce_to(build, build.node("Mul", [grads[0], other]), shape, call[name].shape) if wanted else None
             for name, other, wanted in zip(self.inputs, others, build.wanted(node), strict=True)
         ]
-
-    def phases(self, call: Invocation) -> tuple[Phase, ...]:
-        return (broadcasting(call, ("A", "B"), "C"),)
