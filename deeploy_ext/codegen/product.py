@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from deeploy_ext.codegen.body import lookup
 from deeploy_ext.codegen.emit import RUNTIME_HEADERS, RUNTIME_SOURCES
-from deeploy_ext.codegen.program import EmittedProgram, Role, TensorEntry
+from deeploy_ext.codegen.folder import copy, counted, first_line, tensor_row
+from deeploy_ext.codegen.program import EmittedProgram, Role
 from deeploy_ext.codegen.text import c_comment, c_float, md_code
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.target import load_target
@@ -33,33 +32,28 @@ _INCLUDE_DIRS = (".", "runtime", "hal", "hal/host")
 def write_product(program: EmittedProgram, task: TrainingTask, plan: Plan, losses: Sequence[float], directory: Path) -> None:
     """Write the folder; ``losses`` are those that the engine has proven, for its README."""
     for name in ("net.c", "net.h", "weights.bin", "data.bin"):
-        _copy(program.directory / name, directory / name)
+        copy(program.directory / name, directory / name)
     others = [f"runtime/{name}" for name in (*RUNTIME_SOURCES, *RUNTIME_HEADERS)]
     for name in others:
-        _copy(program.directory / Path(name).name, directory / name)
+        copy(program.directory / Path(name).name, directory / name)
     target = load_target(plan.target).folder
     hal = ["hal/net_trace.h", *sorted(f"hal/host/{path.name}" for path in (target / "hal" / "host").glob("*.[ch]"))]
     for name in hal:
-        _copy(target / name, directory / name)
+        copy(target / name, directory / name)
     others += hal
     sources = ["net.c", *(name for name in others if name.endswith(".c"))]
     entries = {group.entry for group in plan.groups}
     context = {
         "task": task, "entries": entries, "calls": _calls("infer" in entries), "losses": losses,
         "sources": sources, "include_dirs": _INCLUDE_DIRS, "command": _command(sources),
-        "files": [*_FIRST.items(), *((name, _first_line(directory / name)) for name in sorted(others))],
-        "data": [_row(entry) for entry in program.tensors if entry.role == Role.DATA], "weights": _weights(program),
+        "files": [*_FIRST.items(), *((name, first_line(directory / name)) for name in sorted(others))],
+        "data": [tensor_row(entry) for entry in program.tensors if entry.role == Role.DATA], "weights": _weights(program),
         "memory": ", ".join(f"{use.used:,} bytes of {level}" for level, use in sorted(plan.memory.items())),
-        "c_comment": c_comment, "c_float": c_float, "md_code": md_code, "steps": _counted,
+        "c_comment": c_comment, "c_float": c_float, "md_code": md_code, "steps": counted,
     }  # fmt: skip
     for name in ("CMakeLists.txt", "README.md", "main.c"):
         text = str(lookup().get_template(f"product/{name}.mako").render(**context))
         (directory / name).write_text(text.rstrip("\n") + "\n", encoding="ascii")
-
-
-def _copy(source: Path, destination: Path) -> None:
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, destination)
 
 
 def _command(sources: Sequence[str]) -> str:
@@ -74,26 +68,12 @@ def _calls(inference: bool) -> str:
     return ", ".join(f"`net_{name}`" for name in names)
 
 
-def _first_line(file: Path) -> str:
-    """What a C file says of itself."""
-    return file.read_text(encoding="ascii").split("\n")[0].removeprefix("/* ").removesuffix(" */").rstrip(".:")
-
-
-def _counted(count: int, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"
-
-
-def _row(entry: TensorEntry) -> tuple[str, str, str, int]:
-    shape = " x ".join(map(str, entry.shape)) or "scalar"
-    return md_code(entry.name), entry.dtype.name, shape, math.prod(entry.shape) * entry.dtype.itemsize
-
-
 def _weights(program: EmittedProgram) -> list[tuple[str, str, str, str, int]]:
     rows: list[tuple[str, str, str, str, int]] = []
     offset = 0
     for entry in program.tensors:
         if entry.role in (Role.PARAMETER, Role.STATE, Role.CONSTANT):
-            name, dtype, shape, size = _row(entry)
+            name, dtype, shape, size = tensor_row(entry)
             rows.append((name, entry.role.name.lower(), dtype, shape, offset))
             offset += size
     return rows
