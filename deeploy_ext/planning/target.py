@@ -28,6 +28,14 @@ class Level:
 
 
 @dataclass(frozen=True)
+class OperatingPoint:
+    """A clock that all domains of the chip can have, in MHz, and the supply it needs, in mV."""
+
+    mhz: int
+    millivolts: int
+
+
+@dataclass(frozen=True)
 class Target:
     """Everything the planner knows about the chip.
 
@@ -38,6 +46,8 @@ class Target:
         runtime_bytes: L1 bytes of the runtime's own state.
         costs: numbers of ``[dma]``, ``[ram]``, ``[cycles]`` in cycles and bytes per cycle.
         work: cycles per innermost iteration, all cores together, by cost class.
+        power_gpio: pin of the board that tells a power meter when the cluster works.
+        operating_points: what the board may be set to; the first is the default.
         folder: where ``hal/``, ``runtime/`` and ``kernels/`` are.
     """
 
@@ -53,6 +63,8 @@ class Target:
     costs: Mapping[str, float]
     work: Mapping[str, float]
     folder: Path
+    power_gpio: int
+    operating_points: tuple[OperatingPoint, ...]
 
     def reserved(self, cores: int, nodes: int) -> dict[str, int]:
         """Bytes per level that tensors cannot have: in L1 stacks and runtime state, in L2 the code of that many nodes."""
@@ -95,4 +107,6 @@ def load_target(name: str) -> Target:
         costs=costs,
         work={k: float(v) for k, v in data["cycles"]["work"].items()},
         folder=folder,
+        power_gpio=data["board"]["power_gpio"],
+        operating_points=tuple(OperatingPoint(**point) for point in data["board"]["operating_points"]),
     )

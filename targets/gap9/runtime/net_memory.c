@@ -24,6 +24,9 @@ int net_memory_open(uint32_t l1_bytes, uint32_t l2_bytes, uint32_t l3_bytes)
         goto no_l3;
     m->l3_bytes = l3_bytes;
     pi_cluster_conf_init(&cluster_conf);
+#ifdef NET_CONTROLLER_STACK /* bytes; where an operating system allots the stacks, its build says how large they are */
+    cluster_conf.cc_stack_size = NET_CONTROLLER_STACK;
+#endif
     pi_open_from_conf(&m->cluster, &cluster_conf);
     if (pi_cluster_open(&m->cluster))
         goto no_cluster;
@@ -81,5 +84,8 @@ void net_run(const net_entry_t *entry)
 {
     struct pi_cluster_task task;
     pi_cluster_task(&task, fork_entry, (void *)(uintptr_t)entry);
+#ifdef NET_WORKER_STACK /* bytes of each worker */
+    task.slave_stack_size = NET_WORKER_STACK;
+#endif
     pi_cluster_send_task_to_cl(&net_memory.cluster, &task);
 }
