@@ -246,6 +246,13 @@ def _main(given: Sequence[str]) -> int:
         raise UsageError("argument --out: --plan-only emits no C; leave one of them out (--dump DIR keeps the plan)")
     if args.plan_only and args.save_weights is not None:
         raise UsageError("argument --save-weights: --plan-only trains nothing; leave one of them out")
+    board = args.engine == "board" and not args.plan_only
+    if board and args.dump is None:
+        raise UsageError("argument --engine: board writes a project for the vendor's SDK and runs nothing; give --dump DIR")
+    useless = {"--out": args.out, "--json": args.json, "--save-weights": args.save_weights, "--sanitize": args.sanitize}
+    for option, value in useless.items():
+        if board and value is not None:
+            raise UsageError(f"argument {option}: --engine board builds and runs nothing; leave one of them out")
     _spare_inputs(args)
     with Outputs(json_file=args.json, out=args.out, dump=args.dump, weights=args.save_weights) as outputs:
         if args.plan_only:
@@ -254,6 +261,13 @@ def _main(given: Sequence[str]) -> int:
             for line in lines[:1] if args.quiet else lines:
                 terminal.line(line)
             outputs.commit(plan_report_text(planned), proven=False)
+            return EXIT_PASS
+        if board:
+            pipeline.board_project(options, outputs, terminal)
+            outputs.commit("", proven=False)
+            terminal.line(
+                f"Nothing was run and no number was proven: the project in {args.dump}/board is for you to run on a board"
+            )
             return EXIT_PASS
         report = pipeline.run(options, outputs, terminal)
         terminal.report(report)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from deeploy_ext import engines
+from deeploy_ext.codegen.board import write_board_project
 from deeploy_ext.codegen.emit import emit
 from deeploy_ext.codegen.product import write_product
 from deeploy_ext.errors import BadInputError
@@ -116,6 +117,30 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         macs=_macs(program),
         seconds=terminal.elapsed(),
     )
+
+
+def board_project(options: RunOptions, outputs: Outputs, terminal: Terminal) -> None:
+    """Loads, plans and emits, and writes a project for the vendor's SDK into ``board/`` of the dump's draft; runs nothing.
+
+    Raises:
+        BadInputError, InfeasibleError, ToolError: as the stages do.
+    """
+    assert outputs.dump
+    target = load_target(options.target)
+    plan_options = _plan_options(options, target)
+    dump = Dump(outputs.dump.draft)
+    with tempfile.TemporaryDirectory(prefix="deeployRunner-") as scratch:
+        task = _task(options, dump, terminal)
+        with terminal.stage("golden"):
+            golden = run_golden(task)
+            dump.trajectory(task, golden, "golden")
+        program, plan = _planned(task, options, target, plan_options, dump, terminal)
+        with terminal.stage("emit") as stage:
+            folder = Path(scratch, "c")
+            emitted = emit(task, program, plan, folder)
+            dump.code(folder)
+            write_board_project(emitted, task, plan, golden.losses, outputs.dump.draft / "board")
+            stage.note = f"project for the SDK in {outputs.dump.path / 'board'}"
 
 
 def plan_only(options: RunOptions, outputs: Outputs, terminal: Terminal) -> PlanReport:
