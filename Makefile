@@ -25,8 +25,8 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-resnet8: venv ## train ResNet8 on the host engine: deeployRunner -t ResNet8 --promote --db
-	$(BIN)/deeployRunner -t ResNet8 --promote --db
+resnet8: venv ## train ResNet8 on this machine: deeployRunner -t ResNet8 --promote --db --engine host
+	$(BIN)/deeployRunner -t ResNet8 --promote --db --engine host
 
 test: resnet8 ## the same, then the tests without the slow matrices
 	$(BIN)/python -m pytest -n auto -m 'not slow' $(PYTEST_FLAGS)

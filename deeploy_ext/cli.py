@@ -144,6 +144,11 @@ def parser() -> Parser:
     )
     engine = top.add_argument_group("engine")
     engine.add_argument("--engine", choices=("host", "gvsoc", "board", "auto"), default="auto", help="what runs the C")
+    engine.add_argument("--cc", type=place, metavar="CC", help="C compiler; for gvsoc a RISC-V one, or ziglang")
+    engine.add_argument("--gvsoc", type=place, metavar="DIR", help="install folder of GVSoC (default: GVSOC_HOME, PATH, ...)")
+    engine.add_argument("--gvsoc-target", choices=("gap9like", "pulp-open"), default="gap9like", help="simulated board")
+    engine.add_argument("--isa", choices=("xpulp", "rv32"), default="xpulp", help="gvsoc: instructions kernels may use")
+    engine.add_argument("--time-limit", type=number(1e-3, 1e6), metavar="S", help="seconds that a run may take")
     engine.add_argument("--dma", choices=("eager", "lazy", "random"), default="eager", help="host: when transfers move data")
     engine.add_argument("--sanitize", choices=("address", "undefined", "thread"), help="host: build with this sanitizer")
     output = top.add_argument_group("output")
@@ -221,6 +226,11 @@ def _main(given: Sequence[str]) -> int:
         test=args.test,
         target=args.target,
         engine=args.engine,
+        cc=args.cc,
+        gvsoc=args.gvsoc,
+        gvsoc_target=args.gvsoc_target,
+        isa=args.isa,
+        time_limit=args.time_limit,
         promote=args.promote,
         double_buffer=args.db,
         l1=args.l1,

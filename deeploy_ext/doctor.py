@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deeploy_ext import __version__
-from deeploy_ext.errors import EXIT_PASS, EXIT_TOOL
+from deeploy_ext.errors import EXIT_PASS, EXIT_TOOL, DeeployError, ToolError
 from deeploy_ext.resources import resource
 from deeploy_ext.toolchain import CANDIDATES, FLAGS, SANITIZERS
+from deeploy_ext.toolchain.gvsoc import TARGETS, describe_board, find_installation
+from deeploy_ext.toolchain.riscv import find_riscv_compiler
 
 SECONDS = 60
 """After that a program that we ask is taken for hung."""
@@ -63,7 +65,7 @@ class Check:
 
 def doctor() -> tuple[list[str], int]:
     """The lines to print, and the exit status: 4 if something is missing that the host engine needs."""
-    checks = [*_python(), *_data(), *_compiler(), *_unused()]
+    checks = [*_python(), *_data(), *_compiler(), *_gvsoc()]
     width = max(len(check.name) for check in checks)
     lines = [f"deeploy_ext {__version__}: what the host engine needs, then what is of use"]
     for check in sorted(checks, key=lambda check: not check.needed):
@@ -172,9 +174,31 @@ def _compiler() -> Iterator[Check]:
         yield Check("cmake", "not in PATH; folders of --out build without it", False, needed=False, remedy="apt install cmake")
 
 
-def _unused() -> Iterator[Check]:
-    for name in ("GVSoC", "RISC-V compiler"):
-        yield Check(name, "not used by this version", None, needed=False)
+def _gvsoc() -> Iterator[Check]:
+    """What the gvsoc engine needs: a compiler for the cluster's cores, and a GVSoC that describes our board."""
+    remedy = "pip install ziglang, or apt install clang-19 lld-19 (Debian)"
+    try:
+        compiler = find_riscv_compiler()
+    except ToolError as error:
+        yield Check("RISC-V compiler", str(error).splitlines()[0], False, needed=False, remedy=remedy)
+    else:
+        found = f"{compiler.name}: {compiler.version}"
+        yield Check("RISC-V compiler", found, True, needed=False)
+    try:
+        installation = find_installation()
+    except ToolError as error:
+        first, *rest = str(error).splitlines()
+        yield Check("GVSoC", first, False, needed=False, remedy=" ".join(rest))
+        return
+    yield Check("GVSoC", f"{installation.folder} ({installation.found})", True, needed=False)
+    for target in TARGETS:
+        with tempfile.TemporaryDirectory(prefix="deeployRunner-") as folder:
+            try:
+                describe_board(installation, target, Path(folder, "program.elf"), Path(folder))
+                trouble = ""
+            except DeeployError as error:
+                trouble = str(error).splitlines()[0]
+        yield Check(f"GVSoC target {target}", trouble or "can be described", not trouble, needed=False)
 
 
 def _build_trouble(compiler: str, *flags: str) -> str:

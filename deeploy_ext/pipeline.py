@@ -11,6 +11,7 @@ from deeploy_ext import engines
 from deeploy_ext.codegen.board import write_board_project
 from deeploy_ext.codegen.emit import emit
 from deeploy_ext.codegen.product import write_product
+from deeploy_ext.engines import EngineOptions, EngineResult
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.load import LoadOptions, list_networks, load
 from deeploy_ext.graph.lower import lower
@@ -40,6 +41,11 @@ class RunOptions:
     test: str
     target: str = "gap9"
     engine: str = "auto"
+    cc: str | None = None
+    gvsoc: str | None = None
+    gvsoc_target: str = "gap9like"
+    isa: str = "xpulp"
+    time_limit: float | None = None
     promote: bool = False
     double_buffer: bool = False
     l1: int | None = None
@@ -72,7 +78,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
     """
     target = load_target(options.target)
     plan_options = _plan_options(options, target)
-    engine = engines.select(options.engine)
+    engine = engines.select(_engine_options(options))
     dump = Dump(outputs.dump.draft if outputs.dump else None)
     with tempfile.TemporaryDirectory(prefix="deeployRunner-") as scratch:
         task = _task(options, dump, terminal)
@@ -99,6 +105,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         if outputs.out:
             write_product(emitted, task, plan, result.rounds[0].losses, outputs.out.draft)
     first, *others = result.rounds
+    predicted = _predicted(plan, target)
     repeats = [difference for other in others if (difference := identical(first, other))]
     return Report(
         test=task.name,
@@ -110,7 +117,8 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         repeat=repeats[0] if repeats else None,
         computed=first.losses,
         golden=golden.losses,
-        cycles=_predicted(plan, target),
+        cycles=_measured(predicted, result) if result.cycles else predicted,
+        predicted=predicted if result.cycles else None,
         counters=result.counters,
         memory=plan.memory,
         traffic=plan.traffic,
@@ -192,6 +200,18 @@ def _planned(
     return program, plan
 
 
+def _engine_options(options: RunOptions) -> EngineOptions:
+    return EngineOptions(
+        name=options.engine,
+        compiler=options.cc,
+        gvsoc=options.gvsoc,
+        gvsoc_target=options.gvsoc_target,
+        isa=options.isa,
+        time_limit=options.time_limit,
+        host_only=options.dma != "eager" or options.sanitize is not None,
+    )
+
+
 def _plan_options(options: RunOptions, target: Target) -> PlanOptions:
     cores = options.cores or target.cores
     if cores > target.cores:
@@ -254,6 +274,23 @@ def _predicted(plan: Plan, target: Target) -> CycleReport:
             (group.entry, group.node, "+".join(body.phase for body in group.bodies), group.cycles.total)
             for group in plan.groups
         ),
+    )
+
+
+def _measured(predicted: CycleReport, result: EngineResult) -> CycleReport:
+    """What the engine has counted, row by row as predicted."""
+    assert result.cycles
+    entries, groups = result.cycles.entries, result.cycles.groups
+    rows = zip(predicted.per_node, groups, strict=True)
+    return CycleReport(
+        kind="measured",
+        model=result.model,
+        minibatch=entries["step"],
+        update=entries["update"],
+        inference=entries.get("infer"),
+        per_node=tuple((entry, node, phase, group.total) for (entry, node, phase, _), group in rows),
+        kernel=tuple(group.kernel for group in groups),
+        wait=tuple(group.wait for group in groups),
     )
 
 

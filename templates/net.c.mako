@@ -29,6 +29,7 @@ ${definition}
 
 /* ---- entries ------------------------------------------------------------------------------------------------- */
 
+<% first_group = 0 %>\
 % for name, groups in entries.items():
 static const net_group_t ${name}_groups[] = {
 % for g in groups:
@@ -37,7 +38,8 @@ static const net_group_t ${name}_groups[] = {
 % endfor
 };
 
-static const net_entry_t ${name}_entry = {${name}_groups, ${len(groups)}, NET_CORES};
+static const net_entry_t ${name}_entry = {${name}_groups, ${len(groups)}, NET_CORES, ${first_group}};
+<% first_group += len(groups) %>\
 
 % endfor
 enum { RESET_ADDRESS = ${homes[task.reset].address}, LEARNING_RATE_ADDRESS = ${homes[task.learning_rate].address} }; /* in L1 */
@@ -46,21 +48,26 @@ int net_init(void) { return net_memory_open(NET_L1_BYTES, NET_L2_BYTES, NET_L3_B
 
 void net_close(void) { net_memory_close(); }
 
-void net_write(const net_tensor_t *tensor, const void *source)
+void net_write_part(const net_tensor_t *tensor, uint32_t offset, const void *source, uint32_t bytes)
 {
-    net_memory_write(tensor->level, tensor->address, source, tensor->bytes);
+    net_memory_write(tensor->level, tensor->address + offset, source, bytes);
 }
 
-void net_read(const net_tensor_t *tensor, void *destination)
+void net_read_part(const net_tensor_t *tensor, uint32_t offset, void *destination, uint32_t bytes)
 {
-    net_memory_read(tensor->level, tensor->address, destination, tensor->bytes);
+    net_memory_read(tensor->level, tensor->address + offset, destination, bytes);
 }
+
+void net_write(const net_tensor_t *tensor, const void *source) { net_write_part(tensor, 0, source, tensor->bytes); }
+
+void net_read(const net_tensor_t *tensor, void *destination) { net_read_part(tensor, 0, destination, tensor->bytes); }
 
 void net_step(const void *const data[NET_DATA_COUNT], bool reset)
 {
     const uint8_t flag = reset;
     for (int i = 0; i < NET_DATA_COUNT; ++i)
-        net_write(&net_tensors[i], data[i]);
+        if (data[i])
+            net_write(&net_tensors[i], data[i]);
     net_memory_write(NET_L1, RESET_ADDRESS, &flag, sizeof flag);
     net_run(&step_entry);
 }
@@ -69,7 +76,8 @@ void net_step(const void *const data[NET_DATA_COUNT], bool reset)
 void net_infer(const void *const data[NET_INPUT_COUNT])
 {
     for (int i = 0; i < NET_INPUT_COUNT; ++i)
-        net_write(&net_tensors[i], data[i]);
+        if (data[i])
+            net_write(&net_tensors[i], data[i]);
     net_run(&infer_entry);
 }
 

@@ -6,5 +6,6 @@
 #define TEST_ACCUMULATION ${task.spec.accumulation}
 #define TEST_LEARNING_RATE ${c_float(task.spec.learning_rate)}
 #define TEST_BATCHES ${batches} /* distinct mini-batches in data.bin */
+#define TEST_GROUPS ${sum(map(len, entries.values()))} /* tile nests of all entries */
 
 #endif

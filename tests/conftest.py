@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+
+from deeploy_ext.errors import ToolError
+from deeploy_ext.toolchain.gvsoc import find_installation
+from deeploy_ext.toolchain.riscv import find_riscv_compiler
+
+NO_GVSOC = "/no/such/gvsoc"
 
 DEFAULT_FIXTURES = Path(__file__).resolve().parent.parent.parent / "shared" / "fixtures"
 
@@ -52,3 +59,23 @@ def fixtures(request: pytest.FixtureRequest) -> Path:
 def update_golden(request: pytest.FixtureRequest) -> bool:
     """Whether snapshot tests write instead of compare."""
     return bool(request.config.option.update_golden)
+
+
+def pytest_configure() -> None:
+    """``--engine auto`` is the host engine here, whatever is installed: tests that want GVSoC ask for it."""
+    found = os.environ.get("GVSOC_HOME")
+    if found != NO_GVSOC:  # else a worker of pytest-xdist, which inherits what its parent has set
+        os.environ["DEEPLOY_TEST_GVSOC"] = found or ""
+        os.environ["GVSOC_HOME"] = NO_GVSOC
+
+
+@pytest.fixture
+def gvsoc(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Prefix of the installed GVSoC, which engines find from now on; skips without one, or without a RISC-V compiler."""
+    home = os.environ["DEEPLOY_TEST_GVSOC"]
+    monkeypatch.setenv("GVSOC_HOME", home) if home else monkeypatch.delenv("GVSOC_HOME")
+    try:
+        find_riscv_compiler()
+        return str(find_installation().folder)
+    except ToolError as error:
+        pytest.skip(str(error).splitlines()[0])

@@ -50,15 +50,23 @@ def test_here_everything_needed_is_there_and_the_answer_repeats(capsys: pytest.C
     status, text = ask(capsys)
     assert status == 0, text
     assert "MISSING" not in text and text.endswith("Everything is there: deeployRunner -t ResNet8 --promote --db\n")
-    assert marks(text)["GVSoC"] == marks(text)["RISC-V compiler"] == "-"
-    assert text.count("not used by this version") == 2
+    assert marks(text)["GVSoC"] == "absent" and "GVSOC_HOME: no GVSoC in '/no/such/gvsoc'" in text
     assert ask(capsys) == (0, text)
+
+
+@pytest.mark.gvsoc
+def test_with_gvsoc_its_boards_are_described(gvsoc: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, text = ask(capsys)
+    assert status == 0 and gvsoc in text
+    names = ("RISC-V compiler", "GVSoC", "GVSoC target gap9like", "GVSoC target pulp-open")
+    assert [marks(text)[name] for name in names] == ["ok"] * 4
 
 
 def test_without_any_tool(tools: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, text = ask(capsys)
     assert status == 4
     assert marks(text)["C compiler"] == "MISSING" and marks(text)["cmake"] == "absent"
+    assert marks(text)["GVSoC"] == "absent"
     assert "none of cc, gcc, clang in PATH" in text
     assert "get it: apt install gcc libc6-dev (Debian)" in text and "get it: apt install cmake" in text
     assert text.endswith("Missing: C compiler.\n")

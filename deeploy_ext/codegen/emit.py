@@ -21,7 +21,7 @@ from deeploy_ext.planning.target import Target, load_target
 from deeploy_ext.training.task import TrainingTask
 
 RUNTIME_SOURCES = ("net_memory.c", "net_state.c", "net_transfer.c", "net_walker.c")
-RUNTIME_HEADERS = ("net_runtime.h", "net_state.h", "net_transfer.h", "net_index.h", "net_math.h")
+RUNTIME_HEADERS = ("net_runtime.h", "net_state.h", "net_trace.h", "net_transfer.h", "net_index.h", "net_math.h")
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,10 @@ def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> E
         task.spec.accumulation,
         len(task.batches),
         int(plan.options["cores"]),
+        plan.target,
+        {level: use.capacity for level, use in plan.memory.items()},
+        {entry: plan.cycles(entry) for entry in entries},
+        tuple(entry for entry, groups in entries.items() for _ in groups),
     )
 
 

@@ -37,7 +37,7 @@ def write_product(program: EmittedProgram, task: TrainingTask, plan: Plan, losse
     for name in others:
         copy(program.directory / Path(name).name, directory / name)
     target = load_target(plan.target).folder
-    hal = ["hal/net_trace.h", *sorted(f"hal/host/{path.name}" for path in (target / "hal" / "host").glob("*.[ch]"))]
+    hal = ["hal/pmsis.h", *sorted(f"hal/host/{path.name}" for path in (target / "hal" / "host").glob("*.[ch]"))]
     for name in hal:
         copy(target / name, directory / name)
     others += hal
@@ -60,7 +60,7 @@ def _command(sources: Sequence[str]) -> str:
     folders = dict.fromkeys(str(Path(name).parent) for name in sources)
     patterns = ["main.c", *("net.c" if folder == "." else f"{folder}/*.c" for folder in folders)]
     includes = " ".join(f"-I{folder}" for folder in _INCLUDE_DIRS)
-    return f"cc -std=c11 -O2 -ffp-contract=off -pthread -DNET_HOST=1 {includes} {' '.join(patterns)} -lm -o train"
+    return f"cc -std=c11 -O2 -ffp-contract=off -pthread -DNET_TRACE=1 {includes} {' '.join(patterns)} -lm -o train"
 
 
 def _calls(inference: bool) -> str:

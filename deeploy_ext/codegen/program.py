@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,10 @@ class EmittedProgram:
         sources: C files to compile, relative to ``directory``.
         batches: distinct mini-batches in ``data.bin``.
         include_dirs: folders for ``-I``, relative to ``directory``, apart from the HAL's.
+        target: name of the target that it is for.
+        capacities: bytes of each level that its plan counts with.
+        predicted: cycles of one execution of each entry by the cost model, for time limits.
+        groups: entry of every tile nest, in the order of the emitted tables.
     """
 
     directory: Path
@@ -59,3 +64,7 @@ class EmittedProgram:
     accumulation: int
     batches: int
     cores: int
+    target: str = "gap9"
+    capacities: Mapping[str, int] = field(default_factory=dict[str, int])
+    predicted: Mapping[str, int] = field(default_factory=dict[str, int])
+    groups: tuple[str, ...] = ()

@@ -1,27 +1,82 @@
-"""Engines build and run emitted C: on this machine, in a simulator, or on a board."""
+"""Engines build and run emitted C: on this machine, or in a simulator of the cluster."""
 
 from __future__ import annotations
 
-from deeploy_ext.engines.base import Built, DmaMode, Engine, EngineResult, Sanitizer
+from dataclasses import dataclass
+
+from deeploy_ext.engines.base import Built, DmaMode, Engine, EngineResult, GroupCycles, MeasuredCycles, Sanitizer
+from deeploy_ext.engines.gvsoc import GvsocEngine
 from deeploy_ext.engines.host import HostEngine
 from deeploy_ext.errors import BadInputError, ToolError
 
-__all__ = ["NAMES", "Built", "DmaMode", "Engine", "EngineResult", "HostEngine", "Sanitizer", "select"]
+__all__ = [
+    "NAMES", "Built", "DmaMode", "Engine", "EngineOptions", "EngineResult", "GroupCycles", "GvsocEngine", "HostEngine",
+    "MeasuredCycles", "Sanitizer", "select",
+]  # fmt: skip
 
 NAMES = ("host", "gvsoc", "board", "auto")
 
 
-def select(name: str) -> Engine:
-    """The engine of that name; ``auto`` takes the best one there is, and :attr:`Engine.note` says which.
+@dataclass(frozen=True)
+class EngineOptions:
+    """What the command line says of an engine; None leaves it to the engine.
+
+    Attributes:
+        name: one of :data:`NAMES`.
+        compiler: name or path of the C compiler: this machine's for host, RISC-V for gvsoc.
+        gvsoc: prefix of GVSoC.
+        gvsoc_target: model of the board.
+        isa: instruction set that kernels may use on gvsoc.
+        time_limit: seconds of wall-clock time for a run.
+        host_only: an option is given that only the host engine has; ``auto`` is host then.
+    """
+
+    name: str = "auto"
+    compiler: str | None = None
+    gvsoc: str | None = None
+    gvsoc_target: str = "gap9like"
+    isa: str = "xpulp"
+    time_limit: float | None = None
+    host_only: bool = False
+
+
+def select(options: EngineOptions) -> Engine:
+    """The engine of that name; ``auto`` takes gvsoc if it is there, else host, and :attr:`Engine.note` says which and why.
 
     Raises:
-        BadInputError: no such name.
+        BadInputError: no such name; an option has no such value.
         ToolError: the engine is not available, or there is no C compiler.
     """
-    if name == "host":
-        return HostEngine()
-    if name == "auto":
-        return HostEngine(note="auto: host (gvsoc and board are not available in this version)")
-    if name in NAMES:
-        raise ToolError(f"engine {name} is not available in this version; use --engine host")
-    raise BadInputError(f"unknown engine {name}\nuse one of {', '.join(NAMES)}")
+    if options.name == "host":
+        return _host(options, "")
+    if options.name == "gvsoc":
+        return _gvsoc(options, "")
+    if options.name == "auto":
+        if options.host_only:
+            return _host(options, "auto: host, since --dma and --sanitize are its options")
+        try:
+            return _gvsoc(options, "auto: gvsoc")
+        except ToolError as error:
+            if options.gvsoc:
+                raise
+            return _host(options, f"auto: host ({str(error).splitlines()[0]})")
+    if options.name in NAMES:
+        raise ToolError(f"engine {options.name} runs nothing; it writes a project with --dump DIR")
+    raise BadInputError(f"unknown engine {options.name}\nuse one of {', '.join(NAMES)}")
+
+
+def _host(options: EngineOptions, note: str) -> HostEngine:
+    if options.time_limit is None:
+        return HostEngine(options.compiler, note=note)
+    return HostEngine(options.compiler, time_limit=options.time_limit, note=note)
+
+
+def _gvsoc(options: EngineOptions, note: str) -> GvsocEngine:
+    return GvsocEngine(
+        options.gvsoc,
+        target=options.gvsoc_target,
+        isa=options.isa,
+        compiler=options.compiler,
+        time_limit=options.time_limit,
+        note=note,
+    )

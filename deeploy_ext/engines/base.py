@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -29,6 +30,34 @@ class Built:
 
 
 @dataclass(frozen=True)
+class GroupCycles:
+    """Measured cycles of one tile nest, of one execution on average.
+
+    Attributes:
+        total: all of it.
+        kernel: between the barriers that start and end kernels, which is what the slowest core takes.
+        wait: for transfers, outside kernels.
+    """
+
+    total: int
+    kernel: int
+    wait: int
+
+
+@dataclass(frozen=True)
+class MeasuredCycles:
+    """What a simulator or a board has counted.
+
+    Attributes:
+        entries: cycles of one execution on average, by entry; fork and join of the team included.
+        groups: tile nests in the order of the emitted tables: entries in the order of the plan, each in execution order.
+    """
+
+    entries: Mapping[str, int]
+    groups: tuple[GroupCycles, ...]
+
+
+@dataclass(frozen=True)
 class EngineResult:
     """What one run produced.
 
@@ -36,17 +65,17 @@ class EngineResult:
         rounds: one full training run each, all from the same start in the same process; they must not differ.
         counters: of one round (the last), by name: bodies run (``gather``, ``scatter``, ``tiles``), bytes moved per hop,
             commands, barriers, kernels.
-        kind: whether cycle figures that go with this run are a cost model's or were measured.
-        model: what cycle figures come from.
+        cycles: what was measured; None: this engine measures none, and the cost model's figures go with the run.
+        model: what measured cycles come from; "" without.
         build_seconds, run_seconds: wall-clock times.
     """
 
     rounds: list[Trajectory]
     counters: dict[str, int]
-    kind: Literal["predicted", "measured"]
-    model: str
     build_seconds: float
     run_seconds: float
+    cycles: MeasuredCycles | None = None
+    model: str = ""
 
 
 class Engine(Protocol):
@@ -66,14 +95,17 @@ class Engine(Protocol):
         """Compiles a program into ``directory``.
 
         Raises:
+            BadInputError: this engine cannot build it that way, or not for these memories.
             ToolError: the compiler fails.
         """
         ...
 
-    def run(self, built: Built, *, dma: DmaMode = "eager", seed: int = 0, rounds: int = 2) -> EngineResult:
-        """Trains ``rounds`` times in one process; ``dma`` and ``seed`` say when asynchronous transfers move their data.
+    def run(self, built: Built, *, dma: DmaMode = "eager", seed: int = 0, rounds: int | None = None) -> EngineResult:
+        """Trains ``rounds`` times in one process (None: as often as suits the engine); ``dma`` and ``seed`` say when
+        asynchronous transfers move their data, where that can be chosen.
 
         Raises:
+            BadInputError: the mode of transfers cannot be chosen here.
             ToolError: the program fails, takes too long, or its output is not what was expected.
         """
         ...

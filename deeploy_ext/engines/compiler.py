@@ -1,4 +1,4 @@
-"""Finding and calling the C compiler of this machine."""
+"""Finding the C compiler of this machine, and calling any."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from deeploy_ext.errors import ToolError
-from deeploy_ext.toolchain import CANDIDATES, FLAGS
+from deeploy_ext.toolchain import CANDIDATES
 
 SECONDS_PER_FILE = 300.0
 """After that a compiler is taken for hung."""
@@ -32,43 +32,58 @@ def find_compiler(explicit: str | None = None) -> str:
     )
 
 
-def compile_and_link(
-    compiler: str,
+def compile_all(
+    command: Sequence[str],
     sources: Sequence[Path],
     include_dirs: Sequence[Path],
     directory: Path,
     *,
     flags: Sequence[str] = (),
     jobs: int = 2,
-) -> Path:
-    """Builds ``sources`` into an executable in ``directory`` and returns its path; ``jobs`` files at a time.
+) -> list[Path]:
+    """Compiles ``sources`` into ``directory``, ``jobs`` files at a time, and returns the objects in their order.
 
-    Warnings are errors. All that the compiler says goes to ``build.log``.
+    All that the compiler says goes to ``build.log``, which starts anew.
 
     Raises:
-        ToolError: a file does not compile or link; names the first in order.
+        ToolError: a file does not compile; names the first in order.
     """
     directory.mkdir(parents=True, exist_ok=True)
     includes = [f"-I{path}" for path in include_dirs]
     objects = [directory / f"{index:02}_{source.stem}.o" for index, source in enumerate(sources)]
     commands = [
-        [compiler, *FLAGS, *flags, *includes, "-c", str(source), "-o", str(target)]
+        [*command, *flags, *includes, "-c", str(source), "-o", str(target)]
         for source, target in zip(sources, objects, strict=True)
     ]
     with ThreadPoolExecutor(jobs) as pool:
         outcomes = list(pool.map(_call, commands))
-    executable = directory / "program"
-    if all(status == 0 for status, _ in outcomes):
-        commands.append([compiler, *FLAGS, *flags, *map(str, objects), "-lm", "-o", str(executable)])
-        outcomes.append(_call(commands[-1]))
     log = directory / "build.log"
-    text = "".join(f"$ {' '.join(command)}\n{said}" for command, (_, said) in zip(commands, outcomes, strict=True))
-    log.write_text(text, encoding="utf-8")
-    for index, (status, said) in enumerate(outcomes):
+    log.write_text("", encoding="utf-8")
+    for line, (_, said) in zip(commands, outcomes, strict=True):
+        _note(log, line, said)
+    for source, (status, said) in zip(sources, outcomes, strict=True):
         if status:
-            what = sources[index].name if index < len(sources) else "the program"
-            raise ToolError(f"{what} does not {'compile' if index < len(sources) else 'link'}: {_reason(said)}\nlog: {log}")
-    return executable
+            raise ToolError(f"{source.name} does not compile: {_reason(said)}\nlog: {log}")
+    return objects
+
+
+def link(command: Sequence[str], objects: Sequence[Path], executable: Path, *, flags: Sequence[str] = ()) -> None:
+    """Links ``objects``; what the linker says goes to the end of ``build.log`` beside the executable.
+
+    Raises:
+        ToolError: they do not link.
+    """
+    line = [*command, *map(str, objects), *flags, "-o", str(executable)]
+    status, said = _call(line)
+    log = executable.parent / "build.log"
+    _note(log, line, said)
+    if status:
+        raise ToolError(f"the program does not link: {_reason(said)}\nlog: {log}")
+
+
+def _note(log: Path, command: Sequence[str], said: str) -> None:
+    with log.open("a", encoding="utf-8") as file:
+        file.write(f"$ {' '.join(command)}\n{said}")
 
 
 def _call(command: Sequence[str]) -> tuple[int, str]:

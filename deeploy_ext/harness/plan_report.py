@@ -152,6 +152,8 @@ def plan_report_json(report: PlanReport) -> dict[str, Any]:
         "checks": None,
         "losses": None,
         "cycles": cycles,
+        "predicted": None,
+        "counters": None,
         "dispatch": None,
         "memory": {name: asdict(use) for name, use in sorted(plan.memory.items())},
         "traffic": traffic_json(plan.traffic),

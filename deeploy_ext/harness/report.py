@@ -28,6 +28,8 @@ class CycleReport:
         minibatch, update, inference: cycles of one mini-batch, of one optimizer step, and of one inference (None: the
             program has none).
         per_node: entry, node, phases of it (joined by "+") and cycles, in execution order.
+        kernel, wait: of each row of ``per_node``: cycles between the barriers that start and end kernels, and cycles of
+            waiting for transfers outside kernels; empty where that is not measured.
     """
 
     kind: str
@@ -36,6 +38,8 @@ class CycleReport:
     update: int
     inference: int | None
     per_node: tuple[tuple[str, str, str, int], ...]
+    kernel: tuple[int, ...] = ()
+    wait: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class Report:
         expected: engine against what the network's maker says comes out; None where that does not apply.
         repeat: where the second round in the same process differs from the first; None if bit-identical.
         computed, golden: losses of every mini-batch.
+        cycles: measured by the engine if it can, else predicted.
+        predicted: the cost model's cycles beside measured ones; None if ``cycles`` are those.
         counters: the engine's, of one round of all steps: bodies run of each kind ("gather", "scatter") and more.
         memory: per level, bytes.
         traffic: per entry ("step" is one mini-batch), bytes.
@@ -66,6 +72,7 @@ class Report:
     computed: list[float]
     golden: list[float]
     cycles: CycleReport
+    predicted: CycleReport | None
     counters: Mapping[str, int]
     memory: Mapping[str, LevelUse]
     traffic: Mapping[str, Traffic]
@@ -98,6 +105,8 @@ def report_json(report: Report) -> dict[str, Any]:
         "checks": checks,
         "losses": {"computed": report.computed, "golden": report.golden},
         "cycles": cycles_json(report.cycles),
+        "predicted": cycles_json(report.predicted) if report.predicted else None,
+        "counters": dict(sorted(report.counters.items())),
         "dispatch": {name: report.counters.get(name, 0) for name in ("gather", "scatter")},
         "memory": {
             name: {"capacity": use.capacity, "used": use.used, "lower_bound": use.lower_bound}
@@ -113,15 +122,16 @@ def report_json(report: Report) -> dict[str, Any]:
 
 def cycles_json(cycles: CycleReport) -> dict[str, Any]:
     """The cycles of a report as JSON values."""
+    rows = [{"entry": entry, "node": node, "phase": phase, "cycles": count} for entry, node, phase, count in cycles.per_node]
+    for row, kernel, wait in zip(rows, cycles.kernel, cycles.wait, strict=False):
+        row |= {"kernel": kernel, "wait": wait}
     return {
         "kind": cycles.kind,
         "model": cycles.model,
         "minibatch": cycles.minibatch,
         "update": cycles.update,
         "inference": cycles.inference,
-        "per_node": [
-            {"entry": entry, "node": node, "phase": phase, "cycles": count} for entry, node, phase, count in cycles.per_node
-        ],
+        "per_node": rows,
     }
 
 

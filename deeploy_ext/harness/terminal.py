@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from deeploy_ext.harness.compare import RTOL, Category, Finding
-from deeploy_ext.harness.report import Report
+from deeploy_ext.harness.report import CycleReport, Report
 from deeploy_ext.planning.plan import LevelUse, Traffic
 
 SHOWN = 5
@@ -78,8 +78,8 @@ class Terminal:
         for text in _figures(report):
             self.line(text)
         if self.verbosity > 0:
-            for entry, node, phase, cycles in report.cycles.per_node:
-                self.line(f"{cycles:>14,}  {entry}: {node} ({phase})")
+            for text in _nodes(report):
+                self.line(text)
         self.line(f"Total time: {report.seconds.get('total', 0.0):.2f} s")
 
     def _failures(self, name: str, category: Category, report: Report) -> None:
@@ -110,15 +110,36 @@ def _figures(report: Report) -> Iterable[str]:
     cycles = report.cycles
     kinds = ", ".join(f"{category.total} {name}" for name, category in report.verdict.categories().items())
     yield f"Compared with the golden run: {kinds}"
-    inference = f", {cycles.inference:,} per inference" if cycles.inference is not None else ""
-    figures = f"{cycles.minibatch:,} per mini-batch, {cycles.update:,} per update{inference}"
-    yield f"Cycles ({cycles.kind}, {cycles.model}): {figures}"
+    yield _cycles(cycles)
+    if report.predicted:
+        yield _cycles(report.predicted)
     yield f"Multiply-accumulates: {report.macs:,} per mini-batch"
     yield f"Peak memory: {_memory(report.memory)}"
+    if "stack_worker_bytes" in report.counters:
+        used = ", ".join(f"{who} {report.counters[f'stack_{who}_bytes']:,} bytes" for who in ("worker", "controller"))
+        yield f"Most that was used of a stack: {used}"
     for entry, label in (("step", "mini-batch"), ("update", "update")):
         moved = report.traffic.get(entry, Traffic(0, 0))
         yield f"Moved per {label}: L3-L2 {moved.l3_l2:,} bytes, L2-L1 {moved.l2_l1:,} bytes"
     yield "ConvGradX calls: " + ", ".join(f"{name} {report.counters.get(name, 0):,}" for name in ("gather", "scatter"))
+
+
+def _cycles(cycles: CycleReport) -> str:
+    inference = f", {cycles.inference:,} per inference" if cycles.inference is not None else ""
+    figures = f"{cycles.minibatch:,} per mini-batch, {cycles.update:,} per update{inference}"
+    return f"Cycles ({cycles.kind}, {cycles.model}): {figures}"
+
+
+def _nodes(report: Report) -> Iterable[str]:
+    """A line per tile nest: its cycles, beside measured ones those that were predicted."""
+    if not report.predicted:
+        for entry, node, phase, cycles in report.cycles.per_node:
+            yield f"{cycles:>14,}  {entry}: {node} ({phase})"
+        return
+    yield f"{'measured':>14}{'kernel':>14}{'waiting':>12}{'predicted':>14}"
+    rows = zip(report.cycles.per_node, report.cycles.kernel, report.cycles.wait, report.predicted.per_node, strict=True)
+    for (entry, node, phase, cycles), kernel, wait, (*_, predicted) in rows:
+        yield f"{cycles:>14,}{kernel:>14,}{wait:>12,}{predicted:>14,}  {entry}: {node} ({phase})"
 
 
 def _memory(memory: Mapping[str, LevelUse]) -> str:

@@ -16,7 +16,7 @@ add_library(net STATIC
 % endfor
 )
 target_include_directories(net PUBLIC ${" ".join(include_dirs)})
-target_compile_definitions(net PUBLIC NET_HOST=1)
+target_compile_definitions(net PUBLIC NET_TRACE=1)
 set_target_properties(net PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
 # Products and sums are not fused, so that losses are the same bits on every PC.
 target_compile_options(net PRIVATE -ffp-contract=off)

@@ -58,7 +58,7 @@ ${"##"} In your firmware
 
 `net.c` and `runtime/` call PMSIS by the names and with the operands of the vendor's SDK; `hal/host/` implements that subset
 for a PC. For a chip compile `net.c` and `runtime/` with `-I. -Iruntime -Ihal` and the SDK's own `pmsis.h`, without
-`hal/host/` and without `-DNET_HOST=1`, and put the weights and the data where your program can read them. This version of
+`hal/host/` and without `-DNET_TRACE=1`, and put the weights and the data where your program can read them. This version of
 deeploy_ext has been tried on PCs only.
 
 The plan takes ${memory}.

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "net.h"
-#ifdef NET_HOST
+#ifdef NET_TRACE
 #include "hal_host.h"
 #endif
 
@@ -138,7 +138,7 @@ int main(int count, char *arguments[])
     const size_t batches = bytes / batch_bytes;
     if (batches == 0)
         fail("too short:", "data.bin");
-#ifdef NET_HOST
+#ifdef NET_TRACE
     const hal_host_config_t memories = {
         .l1_capacity = NET_L1_CAPACITY, .l2_capacity = NET_L2_CAPACITY, .l3_capacity = NET_L3_CAPACITY};
     hal_host_configure(&memories); /* a PC has more memory than the chip: refuse what would not fit there */

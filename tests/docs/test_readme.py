@@ -25,5 +25,5 @@ def without_times(lines: list[str]) -> list[str]:
 
 
 def test_readme_shows_what_the_main_job_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["-t", "ResNet8", "--promote", "--db"]) == 0
+    assert main(["-t", "ResNet8", "--promote", "--db", "--engine", "host"]) == 0
     assert without_times(capsys.readouterr().out.splitlines()) == without_times(shown())

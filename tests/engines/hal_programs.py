@@ -16,6 +16,7 @@ from deeploy_ext.resources import resource
 PRELUDE = """
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "hal_host.h"
 #include "net_trace.h"
@@ -172,12 +173,12 @@ class Hal:
             "-Wextra",
             "-Werror",
             "-Wno-misleading-indentation",
-            "-DNET_HOST=1",
+            "-DNET_TRACE=1",
             "-pthread",
         ]
         if sanitize:
             flags += [f"-fsanitize={sanitize}", "-fno-sanitize-recover=all"]
-        return [self._compiler, *flags, f"-I{hal}", f"-I{hal / 'host'}"]
+        return [self._compiler, *flags, f"-I{hal}", f"-I{hal / 'host'}", f"-I{hal.parent / 'runtime'}"]
 
     def _call(self, command: list[str]) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)

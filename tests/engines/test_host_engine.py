@@ -13,6 +13,7 @@ from tiny_net import LABELS, SCALE, STATE, TENSORS, W, X, plant, write_program
 
 from deeploy_ext import engines
 from deeploy_ext.codegen.program import EmittedProgram
+from deeploy_ext.engines import EngineOptions
 from deeploy_ext.engines.base import Sanitizer
 from deeploy_ext.engines.compiler import find_compiler
 from deeploy_ext.engines.host import HostEngine
@@ -184,16 +185,24 @@ def test_counters_skip_other_lines() -> None:
 
 
 def test_select() -> None:
-    assert engines.select("host").name == "host"
-    assert engines.select("host").note == ""
-    automatic = engines.select("auto")
+    assert engines.select(EngineOptions("host")).name == "host"
+    assert engines.select(EngineOptions("host")).note == ""
+    automatic = engines.select(EngineOptions("auto"))
     assert automatic.name == "host"
-    assert "auto: host" in automatic.note
-    for name in ("gvsoc", "board"):
-        with pytest.raises(ToolError, match=f"engine {name} is not available in this version; use --engine host"):
-            engines.select(name)
+    assert "auto: host (GVSOC_HOME: no GVSoC in" in automatic.note
+    assert "auto: host, since --dma and --sanitize" in engines.select(EngineOptions("auto", host_only=True)).note
+    with pytest.raises(ToolError, match="GVSOC_HOME: no GVSoC in"):
+        engines.select(EngineOptions("gvsoc"))
+    with pytest.raises(ToolError, match="--gvsoc: no GVSoC in '/no'"):
+        engines.select(EngineOptions("auto", gvsoc="/no"))
+    with pytest.raises(ToolError, match="engine board runs nothing"):
+        engines.select(EngineOptions("board"))
     with pytest.raises(BadInputError, match="unknown engine fpga"):
-        engines.select("fpga")
+        engines.select(EngineOptions("fpga"))
+    with pytest.raises(BadInputError, match="unknown GVSoC target"):
+        engines.select(EngineOptions("gvsoc", gvsoc_target="gap8"))
+    with pytest.raises(BadInputError, match="unknown instruction set"):
+        engines.select(EngineOptions("gvsoc", isa="rvv"))
 
 
 def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +210,7 @@ def test_without_a_compiler_the_error_says_what_to_install(monkeypatch: pytest.M
         find_compiler("no-such-cc")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ToolError, match="install gcc or clang"):
-        engines.select("host")
+        engines.select(EngineOptions("host"))
 
 
 def test_compiler_outside_of_the_usual_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from hal_programs import Hal
 
-from deeploy_ext.engines.compiler import compile_and_link, find_compiler
+from deeploy_ext.engines.compiler import compile_all, find_compiler, link
 from deeploy_ext.resources import resource
+from deeploy_ext.toolchain import FLAGS
 from support import emitted, planned, task_of
 
 DRIVER = Path(__file__).parent / "state_driver.c"
@@ -32,8 +33,10 @@ class Network:
         hal = resource("targets", "gap9", "hal")
         sources = [*(self.c / name for name in self.program.sources), *sorted((hal / "host").glob("*.c")), DRIVER]
         includes = [self.c, hal, hal / "host"]
-        flags = ("-DNET_HOST=1", *flags)
-        self._executable = compile_and_link(find_compiler(), sources, includes, folder / "build", flags=flags)
+        flags = (*FLAGS, "-DNET_TRACE=1", *flags)
+        self._executable = folder / "build" / "program"
+        objects = compile_all([find_compiler()], sources, includes, folder / "build", flags=flags)
+        link([find_compiler()], objects, self._executable, flags=[*flags, "-lm"])
 
     def call(self, what: str, *arguments: object) -> list[str]:
         command = [self._executable, what, self.c, *map(str, arguments)]

@@ -18,8 +18,8 @@ NET_H = """
 extern const net_tensor_t net_tensors[NET_TENSOR_COUNT];
 int net_init(void);
 void net_close(void);
-void net_write(const net_tensor_t *tensor, const void *source);
-void net_read(const net_tensor_t *tensor, void *destination);
+void net_write_part(const net_tensor_t *tensor, uint32_t offset, const void *source, uint32_t bytes);
+void net_read_part(const net_tensor_t *tensor, uint32_t offset, void *destination, uint32_t bytes);
 void net_step(const void *const data[NET_DATA_COUNT], bool reset);
 void net_update(float learning_rate);
 #endif
@@ -76,20 +76,20 @@ void net_close(void)
     pi_cluster_close(&cluster);
 }
 
-void net_write(const net_tensor_t *tensor, const void *source)
+void net_write_part(const net_tensor_t *tensor, uint32_t offset, const void *source, uint32_t bytes)
 {
     if (tensor->level == NET_L3)
-        pi_ram_write(&ram, l3 + tensor->address, (void *)(uintptr_t)source, tensor->bytes);
+        pi_ram_write(&ram, l3 + tensor->address + offset, (void *)(uintptr_t)source, bytes);
     else
-        memcpy(l2 + tensor->address, source, tensor->bytes);
+        memcpy(l2 + tensor->address + offset, source, bytes);
 }
 
-void net_read(const net_tensor_t *tensor, void *destination)
+void net_read_part(const net_tensor_t *tensor, uint32_t offset, void *destination, uint32_t bytes)
 {
     if (tensor->level == NET_L3)
-        pi_ram_read(&ram, l3 + tensor->address, destination, tensor->bytes);
+        pi_ram_read(&ram, l3 + tensor->address + offset, destination, bytes);
     else
-        memcpy(destination, l2 + tensor->address, tensor->bytes);
+        memcpy(destination, l2 + tensor->address + offset, bytes);
 }
 
 /* x 32, w 32, g 32, label 4, loss 4, s 4, scale 4 in L1 */
@@ -175,8 +175,7 @@ static void run(void (*entry)(void *))
 
 void net_step(const void *const data[NET_DATA_COUNT], bool reset)
 {
-    memcpy(l2, data[0], 32);
-    memcpy(l2 + 32, data[1], 4);
+    (void)data; /* the driver has filled both */
     is_reset = reset;
     run(step);
 }

@@ -38,6 +38,7 @@ def make(verdict: Verdict = GOOD) -> Report:
         cycles=CycleReport(
             "predicted", "a model", 12345, 678, 99, (("step", "conv", "main", 12000), ("update", "sgd", "main", 678))
         ),
+        predicted=None,
         counters={"gather": 3, "scatter": 4, "tiles": 99},
         memory={"L2": LevelUse(1000, 10, 500, 400), "L1": LevelUse(100, 10, 50, 40)},
         traffic={"step": Traffic(7000, 8000), "update": Traffic(70, 80)},
@@ -60,7 +61,7 @@ def printed(report: Report, verbosity: int = 0) -> list[str]:
 def test_keys_and_their_order() -> None:
     value = report_json(make())
     assert " ".join(value) == (
-        "schema test target engine options checks losses cycles dispatch memory traffic macs seconds exit"
+        "schema test target engine options checks losses cycles predicted counters dispatch memory traffic macs seconds exit"
     )
     checks = value["checks"]
     kinds = ["losses", "gradients", "parameters", "state", "predictions"]
@@ -114,6 +115,24 @@ def test_lines_of_a_passing_run() -> None:
     assert "Peak memory: L1 50 of 100 bytes, L2 500 of 1,000 bytes" in lines
     assert "Moved per mini-batch: L3-L2 7,000 bytes, L2-L1 8,000 bytes" in lines
     assert "gather 3, scatter 4" in text and "differ" not in text
+
+
+def test_measured_cycles_stand_beside_predicted_ones() -> None:
+    """Neither is ever printed as the other; with -v nest by nest."""
+    predicted = make().cycles
+    rows = (("step", "conv", "main", 15000), ("update", "sgd", "main", 900))
+    measured = CycleReport("measured", "GVSoC gap9like", 15000, 900, None, rows, kernel=(14000, 500), wait=(100, 50))
+    report = replace(make(), cycles=measured, predicted=predicted)
+    lines = printed(report, verbosity=1)
+    assert "Cycles (measured, GVSoC gap9like): 15,000 per mini-batch, 900 per update" in lines
+    assert "Cycles (predicted, a model): 12,345 per mini-batch, 678 per update, 99 per inference" in lines
+    assert "        15,000        14,000         100        12,000  step: conv (main)" in lines
+    value = report_json(report)
+    assert (value["cycles"]["kind"], value["predicted"]["kind"]) == ("measured", "predicted")
+    assert value["cycles"]["per_node"][1] == {
+        "entry": "update", "node": "sgd", "phase": "main", "cycles": 900, "kernel": 500, "wait": 50
+    }  # fmt: skip
+    assert report_json(make())["predicted"] is None and "kernel" not in report_json(make())["cycles"]["per_node"][0]
 
 
 def test_quiet_prints_the_verdict_only() -> None:

@@ -115,6 +115,7 @@ typedef struct {
     const net_group_t *groups;
     int32_t group_count;
     int32_t cores;
+    uint32_t first_group; /* number of groups[0], counted over all entries */
 } net_entry_t;
 
 /* ---- state --------------------------------------------------------------------------------------------------- */

@@ -1,14 +1,23 @@
 /* Transfers on both hops: rings of requests in flight, and boxes cut into 1-D and 2-D transfers. */
 #include "net_transfer.h"
 
+#include "net_trace.h"
+
 void net_wait_dma(net_transfers_t *t, uint32_t until)
 {
+    if (t->dma_done >= until)
+        return;
+    net_trace_wait_begin();
     while (t->dma_done < until)
         pi_cl_dma_cmd_wait(&t->dma[t->dma_done++ % NET_MAX_IN_FLIGHT]);
+    net_trace_wait_end();
 }
 
 void net_wait_ram(net_transfers_t *t, uint32_t until)
 {
+    if (t->ram_done >= until)
+        return;
+    net_trace_wait_begin();
     while (t->ram_done < until) {
         const uint32_t slot = t->ram_done++ % NET_MAX_IN_FLIGHT;
         if (t->ram_writes >> slot & 1)
@@ -16,6 +25,7 @@ void net_wait_ram(net_transfers_t *t, uint32_t until)
         else
             pi_cl_ram_read_wait(&t->ram[slot]);
     }
+    net_trace_wait_end();
 }
 
 void net_issue_dma(net_transfers_t *t, bool out, uint32_t l2, uint32_t l1, uint32_t lines, uint32_t length, uint32_t stride)

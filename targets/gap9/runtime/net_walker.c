@@ -33,6 +33,9 @@ typedef struct {
     net_transfers_t moving;
 } walker_t;
 
+/* Worker stacks are small: what only worker 0 does has frames of its own, apart from those that kernels stand on. */
+#define WORKER_0 __attribute__((noinline))
+
 _Static_assert(sizeof(walker_t) <= NET_RUNTIME_BYTES, "the planner reserves NET_RUNTIME_BYTES for the walker");
 
 /* ---- boxes ----------------------------------------------------------------------------------------------------- */
@@ -198,7 +201,7 @@ static void stage_whole(walker_t *w, const net_group_t *group, bool out)
 
 /* ---- the nest: worker 0 ---------------------------------------------------------------------------------------- */
 
-static void begin_group(walker_t *w, const net_group_t *group)
+WORKER_0 static void begin_group(walker_t *w, const net_group_t *group)
 {
     const cursor_t origin = {.changed = ~0u};
     w->now = w->next = w->after = origin;
@@ -219,7 +222,7 @@ static void begin_group(walker_t *w, const net_group_t *group)
     }
 }
 
-static void begin_tile(walker_t *w, const net_group_t *group)
+WORKER_0 static void begin_tile(walker_t *w, const net_group_t *group)
 {
     for (int32_t b = 0; b < group->block_count; ++b) {
         if (!group->double_buffer) {
@@ -243,16 +246,20 @@ static void begin_tile(walker_t *w, const net_group_t *group)
         w->tile.first &= !loop->reduction || w->now.index[i] == 0;
         w->tile.last &= !loop->reduction || w->now.index[i] == loop->count - 1;
     }
-    void *blocks[NET_MAX_OPERANDS + 1] = {&w->tile};
-    uint32_t bytes[NET_MAX_OPERANDS + 1] = {sizeof w->tile};
+#ifdef NET_TRACE
+    static void *blocks[NET_MAX_OPERANDS + 1];
+    static uint32_t bytes[NET_MAX_OPERANDS + 1];
+    blocks[0] = &w->tile;
+    bytes[0] = sizeof w->tile;
     for (int32_t b = 0; b < group->block_count; ++b) {
         blocks[b + 1] = w->tile.operand[b].data;
         bytes[b + 1] = box_bytes(&group->blocks[b], w->tile.operand[b].size);
     }
     net_trace_kernel_begin(group->block_count + 1u, blocks, bytes);
+#endif
 }
 
-static void end_tile(walker_t *w, const net_group_t *group)
+WORKER_0 static void end_tile(walker_t *w, const net_group_t *group)
 {
     net_trace_kernel_end();
     ++net_stats.tiles;
@@ -269,7 +276,7 @@ static void end_tile(walker_t *w, const net_group_t *group)
     advance(&w->after, group);
 }
 
-static void end_group(walker_t *w, const net_group_t *group)
+WORKER_0 static void end_group(walker_t *w, const net_group_t *group)
 {
     for (int32_t b = 0; b < group->block_count; ++b)
         stage_out(w, group, b);
@@ -311,8 +318,10 @@ void net_walk(void *argument)
     const int32_t core = (int32_t)pi_core_id();
     for (int32_t g = 0; g < entry->group_count; ++g) {
         const net_group_t *const group = &entry->groups[g];
-        if (core == 0)
+        if (core == 0) {
+            net_trace_group_begin(entry->first_group + (uint32_t)g);
             begin_group(w, group);
+        }
         for (int32_t tile = 0; tile < group->tiles; ++tile) {
             if (core == 0)
                 begin_tile(w, group);
@@ -322,7 +331,9 @@ void net_walk(void *argument)
             if (core == 0)
                 end_tile(w, group);
         }
-        if (core == 0)
+        if (core == 0) {
             end_group(w, group);
+            net_trace_group_end(entry->first_group + (uint32_t)g);
+        }
     }
 }

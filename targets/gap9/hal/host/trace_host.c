@@ -1,4 +1,4 @@
-/* Settings, counters and the hooks around a kernel of the host HAL. */
+/* Settings, counters and the hooks of the walker of the host HAL. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -44,6 +44,12 @@ void hal_host_print_counters(void)
 }
 
 bool hal_kernel_is_running(void) { return kernel_is_running; }
+
+/* A PC has no cycles to count. */
+void net_trace_group_begin(uint32_t group) { (void)group; }
+void net_trace_group_end(uint32_t group) { (void)group; }
+void net_trace_wait_begin(void) {}
+void net_trace_wait_end(void) {}
 
 void net_trace_kernel_begin(uint32_t count, void *const blocks[], const uint32_t bytes[])
 {

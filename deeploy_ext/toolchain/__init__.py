@@ -1,4 +1,4 @@
-"""Which C compilers we look for, and the flags that emitted C is built with; needs no package, so that ``doctor`` can ask."""
+"""Compilers and simulators: which we look for, where, and how they are called. Needs no package, so that ``doctor`` can ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-/* The subset of PMSIS that emitted code uses, for a PC.
+/* The subset of PMSIS that emitted code uses, as the engines host (a PC) and gvsoc (a simulated cluster) implement it.
  *
  * Names and argument order are those of the vendor's SDK, so emitted C compiles unchanged for a board. One difference:
  * `ext` and `loc` of DMA commands are uint32_t there and uintptr_t here; callers cast with (uintptr_t), which is right
@@ -21,7 +21,7 @@
 #define PMSIS_H
 
 #include <stdint.h>
-#include <stdlib.h>
+#include <stddef.h>
 
 #define PI_CL_DMA_MAX_IN_FLIGHT 16
 #define PI_CL_DMA_MAX_SIZE 131071  /* bytes of one command: the length field has 17 bits */
