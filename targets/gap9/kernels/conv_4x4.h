@@ -1,0 +1,217 @@
+/* Convolution, 4 output channels x 4 pixels in registers: forward of any stride, and dX of stride 1. */
+#ifndef NET_CONV_4X4_H
+#define NET_CONV_4X4_H
+
+#include "kernel.h"
+
+/* y[o][r][c] = bias[o] + sum over i, ky, kx of x[i][r * S + ky][c * S + kx] * w[o * w_out + i * w_in + ky * K + kx]
+ *
+ * x is the padded tile. For dX of stride 1, x is the padded dY, y is dX, w_out = K * K, w_in = K * K * input channels
+ * of the layer, and REVERSED takes w's taps from the last to the first.
+ */
+typedef struct {
+    const float *x, *w;
+    const float *bias; /* NULL: none */
+    float *y;
+    int32_t in, out, rows, columns; /* channels of x, channels of y, and its rows and columns */
+    int32_t x_row, x_plane, y_row, y_plane, w_in, w_out;
+    bool accumulate; /* start from y instead of from bias */
+} net_conv_t;
+
+/* Column of the n-th tap of a row: first those of phase 0 of the stride, then those of phase 1, ..., so that the pixels of
+ * one tap are those of the tap before, moved by one.
+ */
+NET_KERNEL int32_t net_conv_column(const int32_t K, const int32_t S, int32_t n)
+{
+    for (int32_t phase = 0, first = 0; phase < S; ++phase) {
+        const int32_t taps = (K - phase + S - 1) / S;
+        if (n < first + taps)
+            return phase + (n - first) * S;
+        first += taps;
+    }
+    return 0;
+}
+
+/* Channel of the n-th weight of a row of taps. One pointer walks to and fro between the channels: four would not fit. */
+NET_KERNEL int32_t net_conv_channel(const int32_t OUT, int32_t n) { return n / OUT % 2 ? OUT - 1 - n % OUT : n % OUT; }
+
+/* `blocks` blocks of OUT channels x PX pixels, side by side. Hot is one row of K taps of one input channel: all that it
+ * multiplies is loaded a multiplication or two ahead, its first operands by the row before. Rows of taps are the outer loop,
+ * input channels the inner one.
+ */
+NET_KERNEL void net_conv_blocks(const int32_t K, const int32_t S, const bool REVERSED, const int32_t OUT, const int32_t PX,
+                                const net_conv_t *conv, const float *x, const float *w, const float *bias, float *y,
+                                int32_t blocks)
+{
+    const int32_t HALF = PX > 1 ? PX / 2 - 1 : 0, LAST = K * OUT - 1, LAST_OUT = net_conv_channel(OUT, LAST);
+    const intptr_t w_out = 4 * (REVERSED ? K * K : conv->w_out), w_in = 4 * (REVERSED ? conv->w_in : K * K);
+    /* What is needed once in a row of taps has no register; it is loaded early, where that is written. */
+    const volatile intptr_t x_plane = 4 * conv->x_plane, w_next = REVERSED ? w_in : w_in - LAST_OUT * w_out;
+    w += REVERSED ? K * K - 1 : 0;
+    NET_ROLLED
+    for (; blocks > 0; --blocks) {
+        float sum[4][4], pixel[4], weight = *w;
+        const float *weights = w, *plane = x, *row = x, *volatile end = net_moved(w, conv->in * w_in);
+        float *at = y;
+        if (conv->accumulate) {
+            NET_UNROLLED
+            for (int32_t o = 0; o < OUT; ++o) {
+                NET_UNROLLED
+                for (int32_t p = 0; p < PX; ++p)
+                    sum[o][p] = at[p];
+                at += conv->y_plane;
+                net_pin(at);
+            }
+        } else {
+            NET_UNROLLED
+            for (int32_t o = 0; o < OUT; ++o)
+                sum[o][0] = sum[o][1] = sum[o][2] = sum[o][3] = bias ? bias[o] : 0.0f;
+        }
+        NET_UNROLLED
+        for (int32_t p = 0; p < PX; ++p)
+            pixel[p] = x[p * S];
+        int32_t ky = K;
+        NET_ROLLED
+        while (true) {
+            intptr_t to_plane = 0, to_weights = LAST ? 0 : w_next;
+            const float *stop = LAST ? NULL : end;
+            NET_UNROLLED
+            for (int32_t n = 0; n < LAST; ++n) { /* all weights of the row but the last */
+                const int32_t tap = n / OUT, o = net_conv_channel(OUT, n), to = net_conv_channel(OUT, n + 1);
+                const int32_t kx = net_conv_column(K, S, tap), next = net_conv_column(K, S, (n + 1) / OUT);
+                const bool last_of_tap = n % OUT == OUT - 1, slides = K > 1 && net_conv_column(K, S, tap + 1) == kx + S;
+                float ahead = 0.0f, fresh = 0.0f;
+                NET_UNROLLED
+                for (int32_t p = 0; p < PX; ++p) {
+                    net_multiply_add(sum[o][p], pixel[p], weight);
+                    if (tap == K - 1 && n % OUT == 0 && p == (PX > 1 ? PX - 2 : 0))
+                        to_plane = x_plane;
+                    if (n == LAST - 1 && p == (PX > 1 ? PX - 2 : 0))
+                        to_weights = w_next;
+                    if (p == 0 && !REVERSED && to > o)
+                        net_move(weights, w_out);
+                    if (p == 0 && !REVERSED && to < o)
+                        net_move_back(weights, w_out);
+                    if (last_of_tap && !slides)
+                        pixel[p] = plane[next + p * S];
+                    else if (last_of_tap && p == 0)
+                        fresh = plane[next + (PX - 1) * S];
+                    if (p == HALF)
+                        ahead = weights[REVERSED ? to * K * K - next : next];
+                    if (tap == K - 1 && n % OUT == 0 && p == PX - 1) /* its last pixel is loaded */
+                        net_move(plane, to_plane);
+                    if (n == LAST - 1 && p == PX - 1)
+                        net_move(weights, to_weights);
+                }
+                if (last_of_tap && slides) {
+                    NET_UNROLLED
+                    for (int32_t p = 0; p < PX - 1; ++p)
+                        pixel[p] = pixel[p + 1];
+                    pixel[PX - 1] = fresh;
+                }
+                weight = ahead;
+            }
+            if (OUT == 1) {
+                to_plane = x_plane;
+                net_move(plane, to_plane);
+            }
+            if (LAST == 0)
+                net_move(weights, to_weights);
+            stop = end;
+            if (net_rarely(weights == stop)) {
+                if (--ky == 0)
+                    break;
+                plane = row = row + conv->x_row;
+                end = weights = stop + (REVERSED ? -K : K);
+                weights = net_moved(weights, -conv->in * w_in);
+            }
+            float ahead = 0.0f;
+            NET_UNROLLED
+            for (int32_t p = 0; p < PX; ++p) {
+                net_multiply_add(sum[LAST_OUT][p], pixel[p], weight);
+                pixel[p] = plane[p * S];
+                if (p == HALF)
+                    ahead = weights[0];
+            }
+            weight = ahead;
+        }
+        NET_UNROLLED
+        for (int32_t p = 0; p < PX; ++p)
+            net_multiply_add(sum[LAST_OUT][p], pixel[p], weight);
+        at = y;
+        NET_UNROLLED
+        for (int32_t o = 0; o < OUT; ++o) {
+            NET_UNROLLED
+            for (int32_t p = 0; p < PX; ++p)
+                at[p] = sum[o][p];
+            at += conv->y_plane;
+            net_pin(at);
+        }
+        x += PX * S;
+        y += PX;
+    }
+}
+
+typedef void (*net_conv_blocks_t)(const net_conv_t *conv, const float *x, const float *w, const float *bias, float *y,
+                                  int32_t blocks);
+
+/* Channels [first, first + OUT * count) of y, OUT at a time. Workers share out blocks, in rows as long as possible.
+ * `blocks` has the functions for 1, 2, 3 and 4 pixels.
+ */
+NET_KERNEL void net_conv_channels(int32_t core, int32_t cores, const int32_t S, const int32_t OUT, const net_conv_t *conv,
+                                  int32_t first, int32_t count, const net_conv_blocks_t blocks[4])
+{
+    const int32_t whole = conv->columns / 4, left = conv->columns % 4, per_row = whole + (left > 0);
+    const int32_t tasks = count * conv->rows * per_row;
+    const int32_t begin = net_share(tasks, core, cores);
+    int32_t todo = net_share(tasks, core + 1, cores) - begin;
+    int32_t block = begin % per_row, row = begin / per_row % conv->rows;
+    int32_t o = first + begin / per_row / conv->rows * OUT;
+    NET_ROLLED
+    while (todo > 0) {
+        const float *x = conv->x + row * S * conv->x_row + block * 4 * S, *w = conv->w + o * conv->w_out;
+        const float *bias = conv->bias ? conv->bias + o : NULL;
+        float *y = conv->y + o * conv->y_plane + row * conv->y_row + block * 4;
+        const int32_t now = whole - block < todo ? whole - block : todo;
+        if (now > 0)
+            blocks[3](conv, x, w, bias, y, now);
+        todo -= now;
+        if (left && todo > 0) {
+            blocks[left - 1](conv, x + 4 * S * now, w, bias, y + 4 * now, 1);
+            --todo;
+        }
+        block = 0;
+        if (++row == conv->rows) {
+            row = 0;
+            o += OUT;
+        }
+    }
+}
+
+#define NET_CONV_BLOCKS(name, K, S, REVERSED, OUT, PX)                                                                  \
+    NET_HOT void name##_##OUT##x##PX(const net_conv_t *conv, const float *x, const float *w, const float *bias, float *y, \
+                                     int32_t blocks)                                                                    \
+    {                                                                                                                   \
+        net_conv_blocks(K, S, REVERSED, OUT, PX, conv, x, w, bias, y, blocks);                                          \
+    }
+
+/* Defines name(core, cores, conv): the whole tile, channels by four, then those that are left one by one. */
+#define NET_CONV_4X4(name, K, S, REVERSED)                                                                              \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 4, 4)                                                                         \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 4, 3)                                                                         \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 4, 2)                                                                         \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 4, 1)                                                                         \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 4)                                                                         \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 3)                                                                         \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 2)                                                                         \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 1)                                                                         \
+    NET_HOT void name(int32_t core, int32_t cores, const net_conv_t *conv)                                              \
+    {                                                                                                                   \
+        static const net_conv_blocks_t by_4[4] = {name##_4x1, name##_4x2, name##_4x3, name##_4x4};                      \
+        static const net_conv_blocks_t by_1[4] = {name##_1x1, name##_1x2, name##_1x3, name##_1x4};                      \
+        for (int32_t single = 0; single < 2; ++single)                                                                  \
+            net_conv_channels(core, cores, S, single ? 1 : 4, conv, single ? conv->out / 4 * 4 : 0,                     \
+                              single ? conv->out % 4 : conv->out / 4, single ? by_1 : by_4);                            \
+    }
+
+#endif
