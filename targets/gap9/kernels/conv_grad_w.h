@@ -1,0 +1,197 @@
+/* dW of a convolution: the sums of 4 output channels x K taps of a row stay in registers over the whole image. */
+#ifndef NET_CONV_GRAD_W_H
+#define NET_CONV_GRAD_W_H
+
+#include "kernel.h"
+
+/* dw[o][i][ky][kx] = sum over r, c of dy[o][r][c] * x[i][r * S + ky][c * S + kx]
+ *
+ * x is the padded tile, dy a plain one, dw contiguous. With `parts` > 1 the rows are cut in as many parts whose sums go to
+ * dw, dw + part, dw + 2 * part, ...: for layers with too few channels to occupy all workers. net_add_parts adds them up.
+ */
+typedef struct {
+    const float *x, *dy;
+    float *dw;
+    int32_t in, out, rows, columns; /* channels of x, channels of dy, and its rows and columns */
+    int32_t x_row, x_plane, y_row, y_plane;
+    int32_t parts, part;
+    bool accumulate; /* add to dw */
+} net_conv_w_t;
+
+/* `count` rows of taps, one after the other, of OUT output channels; x and dy start at the part's first row. */
+NET_KERNEL void net_conv_w_taps(const int32_t K, const int32_t S, const int32_t OUT, const net_conv_w_t *conv, const float *x,
+                                const float *dy, float *dw, int32_t rows, int32_t ky, int32_t count)
+{
+    const int32_t CARRIED = K > S ? K - S : 0;
+    const int32_t w_out = conv->in * K * K, left = conv->columns % 4, gap = conv->y_row - conv->columns;
+    intptr_t span = 16 * S * (conv->columns / 4), x_gap = 4 * S * (conv->x_row - conv->columns), ragged = left | gap;
+    net_pin(span); /* not to be calculated again in each row */
+    net_pin(x_gap);
+    net_pin(ragged);
+    NET_ROLLED
+    for (; count > 0; --count) {
+        float sum[4][8], *at = dw;
+        NET_UNROLLED
+        for (int32_t o = 0; o < OUT; ++o) {
+            NET_UNROLLED
+            for (int32_t kx = 0; kx < K; ++kx)
+                sum[o][kx] = 0.0f;
+        }
+        if (conv->accumulate) {
+            NET_UNROLLED
+            for (int32_t o = 0; o < OUT; ++o) {
+                NET_UNROLLED
+                for (int32_t kx = 0; kx < K; ++kx)
+                    sum[o][kx] = at[kx];
+                at += w_out;
+                net_pin(at);
+            }
+        }
+        const float *from[4], *pixels = x;
+        NET_UNROLLED
+        for (int32_t o = 0; o < OUT; ++o) {
+            from[o] = dy + o * conv->y_plane;
+            net_pin(from[o]);
+        }
+        NET_ROLLED
+        for (int32_t row = rows; row > 0; --row) {
+            const float *const end = net_moved(pixels, span);
+            float carried[8] = {0};
+            NET_UNROLLED
+            for (int32_t j = 0; j < CARRIED; ++j)
+                carried[j] = pixels[j];
+            NET_ROLLED
+            while (pixels != end) {
+                float pixel[16];
+                float gradient = from[0][0];
+                NET_UNROLLED
+                for (int32_t j = 0; j < K; ++j)
+                    pixel[j] = j < CARRIED ? carried[j] : pixels[j];
+                NET_UNROLLED
+                for (int32_t n = 0; n < 4 * OUT; ++n) {
+                    const int32_t p = n / OUT, o = n % OUT, new_pixels = K < S ? K : S;
+                    float ahead = 0.0f;
+                    NET_UNROLLED
+                    for (int32_t kx = 0; kx < K; ++kx) {
+                        net_multiply_add(sum[o][kx], pixel[p * S + kx], gradient);
+                        if (kx == 0 && n + 1 < 4 * OUT)
+                            ahead = from[(n + 1) % OUT][(n + 1) / OUT];
+                        NET_UNROLLED
+                        for (int32_t q = 0; q < new_pixels; ++q) { /* what the next pixel's taps do not share with these */
+                            const int32_t j = (p + 1) * S + K - new_pixels + q, when = OUT - new_pixels + q;
+                            if (kx == K - 1 && p < 3 && o == (when > 0 ? when : 0))
+                                pixel[j] = pixels[j];
+                        }
+                        if (kx == K - 1 && p == 3) {
+                            from[o] += 4;
+                            net_pin(from[o]);
+                        }
+                    }
+                    gradient = ahead;
+                }
+                NET_UNROLLED
+                for (int32_t j = 0; j < CARRIED; ++j)
+                    carried[j] = pixel[4 * S + j];
+                pixels += 4 * S;
+                net_pin(pixels);
+            }
+            if (net_rarely(ragged)) {
+                NET_ROLLED
+                for (int32_t j = left; j > 0; --j) {
+                    NET_UNROLLED
+                    for (int32_t o = 0; o < OUT; ++o) {
+                        const float gradient = *from[o]++;
+                        NET_UNROLLED
+                        for (int32_t kx = 0; kx < K; ++kx)
+                            net_multiply_add(sum[o][kx], pixels[kx], gradient);
+                    }
+                    pixels += S;
+                }
+                NET_UNROLLED
+                for (int32_t o = 0; o < OUT; ++o)
+                    from[o] += gap;
+            }
+            net_move(pixels, x_gap);
+        }
+        at = dw;
+        NET_UNROLLED
+        for (int32_t o = 0; o < OUT; ++o) {
+            NET_UNROLLED
+            for (int32_t kx = 0; kx < K; ++kx)
+                at[kx] = sum[o][kx];
+            at += w_out;
+            net_pin(at);
+        }
+        dw += K;
+        x += conv->x_row;
+        if (++ky == K) {
+            ky = 0;
+            x += conv->x_plane - K * conv->x_row;
+        }
+    }
+}
+
+typedef void (*net_conv_w_taps_t)(const net_conv_w_t *conv, const float *x, const float *dy, float *dw, int32_t rows,
+                                  int32_t ky, int32_t count);
+
+/* Output channels [first, first + OUT * blocks), OUT at a time. Workers share out rows of taps. */
+NET_KERNEL void net_conv_w_channels(int32_t core, int32_t cores, const int32_t K, const int32_t S, const int32_t OUT,
+                                    const net_conv_w_t *conv, int32_t first, int32_t blocks, net_conv_w_taps_t taps)
+{
+    const int32_t per_block = conv->in * K, tasks = conv->parts * blocks * per_block;
+    const int32_t begin = net_share(tasks, core, cores);
+    int32_t todo = net_share(tasks, core + 1, cores) - begin;
+    int32_t task = begin % per_block, block = begin / per_block % blocks, part = begin / per_block / blocks;
+    NET_ROLLED
+    while (todo > 0) {
+        const int32_t row = net_share(conv->rows, part, conv->parts), end = net_share(conv->rows, part + 1, conv->parts);
+        const int32_t o = first + block * OUT, i = task / K, ky = task % K;
+        const int32_t now = per_block - task < todo ? per_block - task : todo;
+        taps(conv, conv->x + i * conv->x_plane + (row * S + ky) * conv->x_row, conv->dy + o * conv->y_plane + row * conv->y_row,
+             conv->dw + part * conv->part + (o * conv->in + i) * K * K + ky * K, end - row, ky, now);
+        todo -= now;
+        task = 0;
+        if (++block == blocks) {
+            block = 0;
+            ++part;
+        }
+    }
+}
+
+/* Adds up the sums of parts, after a barrier: dw[j] = parts[j] + parts[j + part] + ... for j < count. */
+NET_KERNEL void net_add_parts(int32_t core, int32_t cores, float *dw, const float *sums, int32_t count, int32_t parts,
+                              int32_t part, bool accumulate)
+{
+    const int32_t end = net_share(count, core + 1, cores);
+    NET_ROLLED
+    for (int32_t j = net_share(count, core, cores); j < end; ++j) {
+        float sum = accumulate ? dw[j] : 0.0f;
+        const float *from = sums + j;
+        NET_ROLLED
+        for (int32_t p = 0; p < parts; ++p, from += part)
+            sum += *from;
+        dw[j] = sum;
+    }
+}
+
+/* Defines name(core, cores, conv). OUT output channels are taken together: 4 up to K = 4, 2 beyond. */
+#define NET_CONV_GRAD_W(name, K, S, OUT)                                                                                \
+    NET_HOT void name##_block(const net_conv_w_t *conv, const float *x, const float *dy, float *dw, int32_t rows,       \
+                              int32_t ky, int32_t count)                                                                \
+    {                                                                                                                   \
+        net_conv_w_taps(K, S, OUT, conv, x, dy, dw, rows, ky, count);                                                   \
+    }                                                                                                                   \
+    NET_HOT void name##_single(const net_conv_w_t *conv, const float *x, const float *dy, float *dw, int32_t rows,      \
+                               int32_t ky, int32_t count)                                                               \
+    {                                                                                                                   \
+        net_conv_w_taps(K, S, 1, conv, x, dy, dw, rows, ky, count);                                                     \
+    }                                                                                                                   \
+    NET_HOT void name(int32_t core, int32_t cores, const net_conv_w_t *conv)                                            \
+    {                                                                                                                   \
+        if (conv->out / OUT)                                                                                            \
+            net_conv_w_channels(core, cores, K, S, OUT, conv, 0, conv->out / OUT, name##_block);                        \
+        if (conv->out % OUT)                                                                                            \
+            net_conv_w_channels(core, cores, K, S, 1, conv, conv->out / OUT * OUT, conv->out % OUT, name##_single);     \
+    }
+
+#endif
