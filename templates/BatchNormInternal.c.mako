@@ -1,10 +1,12 @@
+<%namespace file="vector.mako" import="row, zero, total"/>
+<%! IMAGE = ("n", "c", "s") %>
 <%def name="mean()">
 <% share = c_float(call["saved_mean"].elements / call["X"].elements) %>
     for (${t.loop("c")}) {
-        ${t.ctype("X")} sum = range->first ? 0 : ${t.at("saved_mean", "c")};
+${zero(t.ctype("X"), "part")}
         for (${t.loop("n")})
-            for (${t.loop("s")})
-                sum += ${t.at("X", "n", "c", "s")};
+${row(t, "s", {"X": IMAGE}, ("X",), sums={"part": "X"})}
+        const ${t.ctype("X")} sum = (range->first ? 0 : ${t.at("saved_mean", "c")}) + ${total("part")};
         ${t.at("saved_mean", "c")} = range->last ? sum * ${share} : sum;
     }
 </%def>
@@ -15,12 +17,10 @@
 %>
     for (${t.loop("c")}) {
         const ${t.ctype("X")} centre = ${t.at("saved_mean", "c")};
-        ${t.ctype("X")} sum = range->first ? 0 : ${t.at("saved_inv_std", "c")};
+${zero(t.ctype("X"), "part")}
         for (${t.loop("n")})
-            for (${t.loop("s")}) {
-                const ${t.ctype("X")} centred = ${t.at("X", "n", "c", "s")} - centre;
-                sum += centred * centred;
-            }
+${row(t, "s", {"X": IMAGE}, ("X",), {"centred": "X - centre"}, {"part": "centred * centred"})}
+        ${t.ctype("X")} sum = (range->first ? 0 : ${t.at("saved_inv_std", "c")}) + ${total("part")};
         if (range->last) {
             const ${t.ctype("X")} variance = sum * ${share};
             sum = 1 / net_sqrt(variance + ${c_float(call.attributes["epsilon"])});
@@ -39,7 +39,6 @@
         const ${t.ctype("X")} factor = ${t.at("scale", "c")} * ${t.at("saved_inv_std", "c")};
         const ${t.ctype("X")} shift = ${t.at("B", "c")}, centre = ${t.at("saved_mean", "c")};
         for (${t.loop("n")})
-            for (${t.loop("s")})
-                ${t.at("Y", "n", "c", "s")} = (${t.at("X", "n", "c", "s")} - centre) * factor + shift;
+${row(t, "s", {"X": IMAGE, "Y": IMAGE}, ("X",), {"centred": "X - centre", "Y": "centred * factor + shift"})}
     }
 </%def>

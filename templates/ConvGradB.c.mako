@@ -1,9 +1,9 @@
+<%namespace file="vector.mako" import="row, zero, total"/>
 <%def name="main()">
     for (${t.loop("c")}) {
-        ${t.ctype("dB")} sum = range->first ? 0 : ${t.at("dB", "c")};
+${zero(t.ctype("dB"), "sum")}
         for (${t.loop("n")})
-            for (${t.loop("s")})
-                sum += ${t.at("dY", "n", "c", "s")};
-        ${t.at("dB", "c")} = sum;
+${row(t, "s", {"dY": ("n", "c", "s")}, ("dY",), sums={"sum": "dY"})}
+        ${t.at("dB", "c")} = (range->first ? 0 : ${t.at("dB", "c")}) + ${total("sum")};
     }
 </%def>

@@ -1,5 +1,7 @@
+<%namespace file="vector.mako" import="stream"/>
 <%def name="main()">
-    const bool overwrite = reset[0];
-    for (${t.loop("i")})
-        ${t.at("buffer_out", "i")} = overwrite ? ${t.at("value", "i")} : ${t.at("buffer", "i")} + ${t.at("value", "i")};
+    if (reset[0])
+${stream(t, ("value",), {"buffer_out": "value"})}
+    else
+${stream(t, ("buffer", "value"), {"buffer_out": "buffer + value"})}
 </%def>

@@ -1,6 +1,4 @@
+<%namespace file="vector.mako" import="stream"/>
 <%def name="main()">
-    for (${t.loop("i")}) {
-        const ${t.ctype("x")} value = ${t.at("x", "i")};
-        ${t.at("y", "i")} = value < 0 ? 0 : value; /* keeps NaN */
-    }
+${stream(t, ("x",), {"y": "net_from_bits(x) < 0 ? 0 : x"}, bits=("x", "y"))} /* keeps NaN */
 </%def>

@@ -1,4 +1,4 @@
+<%namespace file="vector.mako" import="stream"/>
 <%def name="main()">
-    for (${t.loop("i")})
-        ${t.at("dx", "i")} = ${t.at("y", "i")} > 0 ? ${t.at("dy", "i")} : 0;
+${stream(t, ("dy", "y"), {"dx": "y > 0 ? dy : 0"}, bits=("dy", "dx"))}
 </%def>

@@ -1,5 +1,5 @@
+<%namespace file="vector.mako" import="stream"/>
 <%def name="main()">
     const ${t.ctype("learning_rate")} rate = learning_rate[0];
-    for (${t.loop("i")})
-        ${t.at("updated", "i")} = ${t.at("weight", "i")} - rate * ${t.at("gradient", "i")};
+${stream(t, ("weight", "gradient"), {"updated": "weight - rate * gradient"})}
 </%def>

@@ -1,8 +1,21 @@
 ## An element-wise operator over the loops of the nest; operands repeat along axes where they have one element.
+<%namespace file="vector.mako" import="row"/>
 <%def name="elementwise(t, inputs, output, formula)">
-<% names = [l.name for l in t.phase.loops] %>
-% for name in names:
+<%
+    names = [l.name for l in t.phase.loops]
+    last = len(names) - 1
+    along = [name for name in inputs if t.extent(name, last) > 1 or t.extent(output, last) == 1]
+    value = formula(*(name if name in along else f"{name}_all" for name in inputs))
+%>
+% for name in names[:-1]:
     for (${t.loop(name)})
 % endfor
-        ${t.at(output, *names)} = ${formula(*(t.at(operand, *names) for operand in inputs))};
+    {
+% for name in inputs:
+% if name not in along:
+        const ${t.ctype(name)} ${name}_all = ${t.at(name, *names[:-1], "0")};
+% endif
+% endfor
+${row(t, names[-1], dict.fromkeys((*along, output), names), along, {output: value})}
+    }
 </%def>

@@ -1,4 +1,5 @@
 ## Sum over the reduction loops, started on the first tile of the reduction and scaled on the last.
+<%namespace file="vector.mako" import="row, zero, total"/>
 <%def name="sum_of(t, data, result, scale=None)">
 <%
     names = [l.name for l in t.phase.loops]
@@ -10,11 +11,20 @@
     for (${t.loop(name)})
 % endfor
     {
+% if summed[-1:] == names[-1:]:
+${zero(t.ctype(result), "part")}
+% for name in summed[:-1]:
+        for (${t.loop(name)})
+% endfor
+${row(t, names[-1], {data: names}, (data,), sums={"part": data})}
+        const ${t.ctype(result)} sum = (range->first ? 0 : ${target}) + ${total("part")};
+% else:
         ${t.ctype(result)} sum = range->first ? 0 : ${target};
 % for name in summed:
         for (${t.loop(name)})
 % endfor
             sum += ${t.at(data, *names)};
+% endif
         ${target} = ${f"range->last ? sum * {scale} : sum" if scale else "sum"};
     }
 </%def>

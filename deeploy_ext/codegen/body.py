@@ -6,7 +6,7 @@ Bodies with equal text are one function, shared by all nodes: constants appear o
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from mako.lookup import TemplateLookup
@@ -35,6 +35,7 @@ class BodyContext:
         self._loops = {loop.name: i for i, loop in enumerate(group.loops)}
         self._blocks = {block.operand: i for i, block in enumerate(group.blocks)}
         self._views = {block.operand: tuple(axis.extent for axis in block.axes) for block in group.blocks}
+        self._starts, self._strides = _alike(group, phase)
 
     def has(self, operand: str) -> bool:
         """Whether the phase touches an operand (optional ones may be absent)."""
@@ -57,16 +58,21 @@ class BodyContext:
         view = self._views[operand]
         kept = [(axis, text) for axis, text in enumerate(index) if view[axis] > 1 and text != "0"]
         terms = [
-            f"{text} - {operand}_box->start[{axis}]"
+            f"{text} - {self.start(operand, axis)}"
             if axis == len(index) - 1
-            else f"({text} - {operand}_box->start[{axis}]) * {operand}_box->stride[{axis}]"
+            else f"({text} - {self.start(operand, axis)}) * {self.stride(operand, axis)}"
             for axis, text in kept
         ]
         return f"{operand}[{' + '.join(terms) or '0'}]"
 
     def start(self, operand: str, axis: int) -> str:
         """First index of the tile's box along an axis."""
-        return f"{operand}_box->start[{axis}]"
+        like, place = self._starts.get((operand, axis), (operand, axis))
+        return f"{like}_box->start[{place}]"
+
+    def stride(self, operand: str, axis: int) -> str:
+        """Elements in L1 from one index to the next along an axis."""
+        return f"{self._strides.get((operand, axis), operand)}_box->stride[{axis}]"
 
     def size(self, operand: str, axis: int) -> str:
         """Extent of the tile's box along an axis."""
@@ -75,6 +81,38 @@ class BodyContext:
     def extent(self, operand: str, axis: int) -> int:
         """Extent of the whole tensor along an axis of its view."""
         return self._views[operand][axis]
+
+    @staticmethod
+    def opaque(*pointers: str) -> str:
+        """A statement without instructions that hides where pointers come from.
+
+        Compilers else take apart pointers that step through a loop, and add up their parts anew for each access.
+        """
+        return f"""__asm__("" : {", ".join(f'"+r"({pointer})' for pointer in pointers)});"""
+
+    @staticmethod
+    def interleaved(
+        loads: Sequence[Sequence[str]],
+        computations: Sequence[Sequence[str]],
+        stores: Sequence[Sequence[str]] = (),
+        ahead: int = 1,
+    ) -> list[str]:
+        """One list of lines from those of several lanes, in an order for in-order cores of which two share an FPU.
+
+        Lines that use the FPU take turns with those that do not, evenly. A lane's loads stand ``ahead`` lanes before their
+        use, its stores one lane after; so in place, each element is loaded before it is stored.
+        """
+        lines = [line for lane in loads[:ahead] for line in lane]
+        for lane, computation in enumerate(computations):
+            others = [line for later in loads[lane + ahead : lane + ahead + 1] for line in later]
+            others += stores[lane - 1] if stores and lane else ()
+            done = 0
+            for i, line in enumerate(computation):
+                lines.append(line)
+                until = -(-len(others) * (i + 1) // len(computation))
+                lines += others[done:until]
+                done = until
+        return lines + list(stores[-1] if stores else ())
 
     def ctype(self, operand: str) -> str:
         return c_type(self.call[operand].dtype)
@@ -110,6 +148,26 @@ class BodyContext:
                 pointer = f"{box}->data" if boxed else f"{source}.data"
                 lines.append(f"    {qualifier}{self.ctype(operand)} *const {operand} = {pointer};")
         return "\n".join(lines)
+
+
+def _alike(group: Group, phase: Phase) -> tuple[dict[tuple[str, int], tuple[str, int]], dict[tuple[str, int], str]]:
+    """For axes of the phase's operands: the first axis that starts where this one does, the first operand with its stride.
+
+    Operands that a phase walks together then share one computation of an offset. Alike are axes that one index relation
+    and the same regions belong to: the relation keeps the text from depending on sizes that agree by chance.
+    """
+    axes = {block.operand: block.axes for block in group.blocks}
+    starts: dict[tuple[str, int], tuple[str, int]] = {}
+    strides: dict[tuple[str, int], str] = {}
+    seen: dict[object, tuple[str, int]] = {}
+    for access in (*phase.reads, *phase.writes):
+        operand = access.operand
+        keys = [(index, axis.loops, axis.regions) for index, axis in zip(access.index, axes[operand], strict=True)]
+        for i, key in enumerate(keys):
+            if (operand, i) not in starts:
+                starts[operand, i] = seen.setdefault(key, (operand, i))
+                strides[operand, i] = seen.setdefault((i, *keys[i + 1 :]), (operand, i))[0]
+    return starts, strides
 
 
 def untiled(operand: str, axis: int) -> str:
@@ -149,9 +207,39 @@ def _render(call: Call, phase: Phase, context: BodyContext) -> str:
             f'template of operator {call.invocation.operator.op_type} has no <%def name="{phase.name}()">; add it.'
         )
     text = str(template.get_def(phase.name).render(t=context, call=context.call, c_float=c_float))
-    lines = [line.rstrip() for line in text.split("\n")]
-    body = "\n".join(line for line in lines if line)
+    body = "\n".join(indented(text.split("\n")))
     return f"{context.declarations(body)}\n{body}\n"
+
+
+_COMMENT = re.compile(r"\s*/\*.*?\*/")
+
+
+def indented(lines: Iterable[str]) -> list[str]:
+    """Lines of C with the indentation of a function's body, whatever they had; empty ones vanish.
+
+    A ``{`` of its own joins the ``for``, ``if`` or ``else`` before it.
+    """
+    found: list[str] = []
+    around: list[tuple[int, int]] = []
+    level, unfinished = 1, 0
+    for line in filter(None, map(str.strip, lines)):
+        if line == "{" and unfinished:
+            found[-1] += " {"
+            around.append((level, unfinished - 1))
+            level, unfinished = level + unfinished, 0
+            continue
+        if line.startswith("}"):
+            level, unfinished = around.pop()
+        found.append(f"{'    ' * (level + unfinished)}{line}")
+        code = _COMMENT.sub("", line)
+        if code.endswith("{"):
+            around.append((level, unfinished))
+            level, unfinished = level + unfinished + 1, 0
+        elif code.endswith((";", "}")):
+            unfinished = 0
+        elif code:
+            unfinished += 1
+    return found
 
 
 def _template(op_type: str) -> Template:

@@ -46,27 +46,27 @@ static void Conv_main_1(const net_tile_t *tile, const net_range_t *range)
     enum { STRIDE_Y = 2, STRIDE_X = 2, PAD_TOP = 1, PAD_LEFT = 1 };
     enum { DILATION_Y = 1, DILATION_X = 1 };
     for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-    for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
-    for (int32_t oy = range->begin[LOOP_OY]; oy < range->end[LOOP_OY]; ++oy) {
-        const int32_t top = oy * STRIDE_Y - PAD_TOP;
-        const int32_t ky_begin = net_inside_begin(top, DILATION_Y, X_box->start[2], range->begin[LOOP_KY]);
-        const int32_t ky_end = net_inside_end(top, DILATION_Y, X_box->start[2], X_box->size[2], range->end[LOOP_KY]);
-        for (int32_t ox = range->begin[LOOP_OX]; ox < range->end[LOOP_OX]; ++ox) {
-            const int32_t left = ox * STRIDE_X - PAD_LEFT;
-            const int32_t kx_begin = net_inside_begin(left, DILATION_X, X_box->start[3], range->begin[LOOP_KX]);
-            const int32_t kx_end = net_inside_end(left, DILATION_X, X_box->start[3], X_box->size[3], range->end[LOOP_KX]);
-            for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co) {
-                float *const result = &Y[(co - Y_box->start[1]) * Y_box->stride[1] + (oy - Y_box->start[2]) * Y_box->stride[2] + ox - Y_box->start[3]];
-                float sum = range->first ? 0 : *result;
-                for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci)
-                    for (int32_t ky = ky_begin; ky < ky_end; ++ky)
-                        for (int32_t kx = kx_begin; kx < kx_end; ++kx)
-                            sum += X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + ky * DILATION_Y) - X_box->start[2]) * X_box->stride[2] + (left + kx * DILATION_X) - X_box->start[3]] *
-                                   W[(co - W_box->start[0]) * W_box->stride[0] + (ci - W_box->start[1]) * W_box->stride[1] + (ky - W_box->start[2]) * W_box->stride[2] + kx - W_box->start[3]];
-                *result = sum;
+        for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
+            for (int32_t oy = range->begin[LOOP_OY]; oy < range->end[LOOP_OY]; ++oy) {
+                const int32_t top = oy * STRIDE_Y - PAD_TOP;
+                const int32_t ky_begin = net_inside_begin(top, DILATION_Y, X_box->start[2], range->begin[LOOP_KY]);
+                const int32_t ky_end = net_inside_end(top, DILATION_Y, X_box->start[2], X_box->size[2], range->end[LOOP_KY]);
+                for (int32_t ox = range->begin[LOOP_OX]; ox < range->end[LOOP_OX]; ++ox) {
+                    const int32_t left = ox * STRIDE_X - PAD_LEFT;
+                    const int32_t kx_begin = net_inside_begin(left, DILATION_X, X_box->start[3], range->begin[LOOP_KX]);
+                    const int32_t kx_end = net_inside_end(left, DILATION_X, X_box->start[3], X_box->size[3], range->end[LOOP_KX]);
+                    for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co) {
+                        float *const result = &Y[(co - W_box->start[0]) * Y_box->stride[1] + (oy - Y_box->start[2]) * Y_box->stride[2] + ox - Y_box->start[3]];
+                        float sum = range->first ? 0 : *result;
+                        for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci)
+                            for (int32_t ky = ky_begin; ky < ky_end; ++ky)
+                                for (int32_t kx = kx_begin; kx < kx_end; ++kx)
+                                    sum += X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + ky * DILATION_Y) - X_box->start[2]) * X_box->stride[2] + (left + kx * DILATION_X) - X_box->start[3]] *
+                                        W[(co - W_box->start[0]) * W_box->stride[0] + (ci - W_box->start[1]) * W_box->stride[1] + (ky - W_box->start[2]) * W_box->stride[2] + kx - W_box->start[3]];
+                        *result = sum;
+                    }
+                }
             }
-        }
-    }
 }
 
 static void BatchNormInternal_mean_1(const net_tile_t *tile, const net_range_t *range)
@@ -74,14 +74,40 @@ static void BatchNormInternal_mean_1(const net_tile_t *tile, const net_range_t *
     enum { LOOP_C = 0, LOOP_N = 1, LOOP_S = 2 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[0];
     const float *const X = X_box->data;
-    const net_operand_t *const saved_mean_box = &tile->operand[8];
-    float *const saved_mean = saved_mean_box->data;
+    float *const saved_mean = tile->operand[8].data;
     for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c) {
-        float sum = range->first ? 0 : saved_mean[c - saved_mean_box->start[0]];
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-            for (int32_t s = range->begin[LOOP_S]; s < range->end[LOOP_S]; ++s)
-                sum += X[(c - X_box->start[1]) * X_box->stride[1] + s - X_box->start[2]];
-        saved_mean[c - saved_mean_box->start[0]] = range->last ? sum * 4.1666668e-02f : sum;
+        float part_0 = 0, part_1 = 0, part_2 = 0, part_3 = 0;
+        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
+            const float *X_at = &X[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]];
+            __asm__("" : "+r"(X_at));
+            const float *const end = X_at + (range->end[LOOP_S] - range->begin[LOOP_S]), *const stop = end - (range->end[LOOP_S] - range->begin[LOOP_S]) % 8;
+            while (X_at != stop) {
+                const float X_0 = X_at[0];
+                const float X_1 = X_at[1];
+                part_0 += X_0;
+                const float X_2 = X_at[2];
+                part_1 += X_1;
+                const float X_3 = X_at[3];
+                part_2 += X_2;
+                const float X_4 = X_at[4];
+                part_3 += X_3;
+                const float X_5 = X_at[5];
+                part_0 += X_4;
+                const float X_6 = X_at[6];
+                part_1 += X_5;
+                const float X_7 = X_at[7];
+                part_2 += X_6;
+                part_3 += X_7;
+                X_at += 8;
+            }
+            while (X_at != end) {
+                const float X_0 = X_at[0];
+                part_0 += X_0;
+                ++X_at;
+            }
+        }
+        const float sum = (range->first ? 0 : saved_mean[c - X_box->start[1]]) + ((part_0 + part_1) + (part_2 + part_3));
+        saved_mean[c - X_box->start[1]] = range->last ? sum * 4.1666668e-02f : sum;
     }
 }
 
@@ -90,33 +116,61 @@ static void BatchNormInternal_variance_1(const net_tile_t *tile, const net_range
     enum { LOOP_C = 0, LOOP_N = 1, LOOP_S = 2 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[0];
     const float *const X = X_box->data;
-    const net_operand_t *const mean_box = &tile->operand[3];
-    const float *const mean = mean_box->data;
-    const net_operand_t *const var_box = &tile->operand[4];
-    const float *const var = var_box->data;
-    const net_operand_t *const running_mean_box = &tile->operand[6];
-    float *const running_mean = running_mean_box->data;
-    const net_operand_t *const running_var_box = &tile->operand[7];
-    float *const running_var = running_var_box->data;
-    const net_operand_t *const saved_mean_box = &tile->operand[8];
-    const float *const saved_mean = saved_mean_box->data;
-    const net_operand_t *const saved_inv_std_box = &tile->operand[9];
-    float *const saved_inv_std = saved_inv_std_box->data;
+    const float *const mean = tile->operand[3].data;
+    const float *const var = tile->operand[4].data;
+    float *const running_mean = tile->operand[6].data;
+    float *const running_var = tile->operand[7].data;
+    const float *const saved_mean = tile->operand[8].data;
+    float *const saved_inv_std = tile->operand[9].data;
     for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c) {
-        const float centre = saved_mean[c - saved_mean_box->start[0]];
-        float sum = range->first ? 0 : saved_inv_std[c - saved_inv_std_box->start[0]];
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-            for (int32_t s = range->begin[LOOP_S]; s < range->end[LOOP_S]; ++s) {
-                const float centred = X[(c - X_box->start[1]) * X_box->stride[1] + s - X_box->start[2]] - centre;
-                sum += centred * centred;
+        const float centre = saved_mean[c - X_box->start[1]];
+        float part_0 = 0, part_1 = 0, part_2 = 0, part_3 = 0;
+        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
+            const float *X_at = &X[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]];
+            __asm__("" : "+r"(X_at));
+            const float *const end = X_at + (range->end[LOOP_S] - range->begin[LOOP_S]), *const stop = end - (range->end[LOOP_S] - range->begin[LOOP_S]) % 8;
+            while (X_at != stop) {
+                const float X_0 = X_at[0];
+                const float X_1 = X_at[1];
+                const float centred_0 = X_0 - centre;
+                const float X_2 = X_at[2];
+                part_0 += centred_0 * centred_0;
+                const float centred_1 = X_1 - centre;
+                const float X_3 = X_at[3];
+                part_1 += centred_1 * centred_1;
+                const float centred_2 = X_2 - centre;
+                const float X_4 = X_at[4];
+                part_2 += centred_2 * centred_2;
+                const float centred_3 = X_3 - centre;
+                const float X_5 = X_at[5];
+                part_3 += centred_3 * centred_3;
+                const float centred_4 = X_4 - centre;
+                const float X_6 = X_at[6];
+                part_0 += centred_4 * centred_4;
+                const float centred_5 = X_5 - centre;
+                const float X_7 = X_at[7];
+                part_1 += centred_5 * centred_5;
+                const float centred_6 = X_6 - centre;
+                part_2 += centred_6 * centred_6;
+                const float centred_7 = X_7 - centre;
+                part_3 += centred_7 * centred_7;
+                X_at += 8;
             }
+            while (X_at != end) {
+                const float X_0 = X_at[0];
+                const float centred_0 = X_0 - centre;
+                part_0 += centred_0 * centred_0;
+                ++X_at;
+            }
+        }
+        float sum = (range->first ? 0 : saved_inv_std[c - X_box->start[1]]) + ((part_0 + part_1) + (part_2 + part_3));
         if (range->last) {
             const float variance = sum * 4.1666668e-02f;
             sum = 1 / net_sqrt(variance + 1.0e-05f);
-            running_mean[c - running_mean_box->start[0]] = 9.0e-01f * mean[c - mean_box->start[0]] + 1.0e-01f * centre;
-            running_var[c - running_var_box->start[0]] = 9.0e-01f * var[c - var_box->start[0]] + 1.0e-01f * variance;
+            running_mean[c - X_box->start[1]] = 9.0e-01f * mean[c - X_box->start[1]] + 1.0e-01f * centre;
+            running_var[c - X_box->start[1]] = 9.0e-01f * var[c - X_box->start[1]] + 1.0e-01f * variance;
         }
-        saved_inv_std[c - saved_inv_std_box->start[0]] = sum;
+        saved_inv_std[c - X_box->start[1]] = sum;
     }
 }
 
@@ -125,22 +179,64 @@ static void BatchNormInternal_normalise_1(const net_tile_t *tile, const net_rang
     enum { LOOP_C = 0, LOOP_N = 1, LOOP_S = 2 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[0];
     const float *const X = X_box->data;
-    const net_operand_t *const scale_box = &tile->operand[1];
-    const float *const scale = scale_box->data;
-    const net_operand_t *const B_box = &tile->operand[2];
-    const float *const B = B_box->data;
-    const net_operand_t *const Y_box = &tile->operand[5];
-    float *const Y = Y_box->data;
-    const net_operand_t *const saved_mean_box = &tile->operand[8];
-    const float *const saved_mean = saved_mean_box->data;
-    const net_operand_t *const saved_inv_std_box = &tile->operand[9];
-    const float *const saved_inv_std = saved_inv_std_box->data;
+    const float *const scale = tile->operand[1].data;
+    const float *const B = tile->operand[2].data;
+    float *const Y = tile->operand[5].data;
+    const float *const saved_mean = tile->operand[8].data;
+    const float *const saved_inv_std = tile->operand[9].data;
     for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c) {
-        const float factor = scale[c - scale_box->start[0]] * saved_inv_std[c - saved_inv_std_box->start[0]];
-        const float shift = B[c - B_box->start[0]], centre = saved_mean[c - saved_mean_box->start[0]];
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-            for (int32_t s = range->begin[LOOP_S]; s < range->end[LOOP_S]; ++s)
-                Y[(c - Y_box->start[1]) * Y_box->stride[1] + s - Y_box->start[2]] = (X[(c - X_box->start[1]) * X_box->stride[1] + s - X_box->start[2]] - centre) * factor + shift;
+        const float factor = scale[c - X_box->start[1]] * saved_inv_std[c - X_box->start[1]];
+        const float shift = B[c - X_box->start[1]], centre = saved_mean[c - X_box->start[1]];
+        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
+            const float *X_at = &X[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]];
+            float *Y_at = &Y[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]];
+            __asm__("" : "+r"(X_at), "+r"(Y_at));
+            const float *const end = X_at + (range->end[LOOP_S] - range->begin[LOOP_S]), *const stop = end - (range->end[LOOP_S] - range->begin[LOOP_S]) % 8;
+            while (X_at != stop) {
+                const float X_0 = X_at[0];
+                const float X_1 = X_at[1];
+                const float centred_0 = X_0 - centre;
+                const float X_2 = X_at[2];
+                const float Y_0 = centred_0 * factor + shift;
+                const float centred_1 = X_1 - centre;
+                const float X_3 = X_at[3];
+                const float Y_1 = centred_1 * factor + shift;
+                Y_at[0] = Y_0;
+                const float centred_2 = X_2 - centre;
+                const float X_4 = X_at[4];
+                const float Y_2 = centred_2 * factor + shift;
+                Y_at[1] = Y_1;
+                const float centred_3 = X_3 - centre;
+                const float X_5 = X_at[5];
+                const float Y_3 = centred_3 * factor + shift;
+                Y_at[2] = Y_2;
+                const float centred_4 = X_4 - centre;
+                const float X_6 = X_at[6];
+                const float Y_4 = centred_4 * factor + shift;
+                Y_at[3] = Y_3;
+                const float centred_5 = X_5 - centre;
+                const float X_7 = X_at[7];
+                const float Y_5 = centred_5 * factor + shift;
+                Y_at[4] = Y_4;
+                const float centred_6 = X_6 - centre;
+                Y_at[5] = Y_5;
+                const float Y_6 = centred_6 * factor + shift;
+                const float centred_7 = X_7 - centre;
+                Y_at[6] = Y_6;
+                const float Y_7 = centred_7 * factor + shift;
+                Y_at[7] = Y_7;
+                X_at += 8;
+                Y_at += 8;
+            }
+            while (X_at != end) {
+                const float X_0 = X_at[0];
+                const float centred_0 = X_0 - centre;
+                const float Y_0 = centred_0 * factor + shift;
+                Y_at[0] = Y_0;
+                ++X_at;
+                ++Y_at;
+            }
+        }
     }
 }
 
@@ -149,12 +245,50 @@ static void Relu_main_1(const net_tile_t *tile, const net_range_t *range)
     enum { LOOP_I = 0 }; /* loops */
     const net_operand_t *const x_box = &tile->operand[0];
     const float *const x = x_box->data;
-    const net_operand_t *const y_box = &tile->operand[1];
-    float *const y = y_box->data;
-    for (int32_t i = range->begin[LOOP_I]; i < range->end[LOOP_I]; ++i) {
-        const float value = x[i - x_box->start[0]];
-        y[i - y_box->start[0]] = value < 0 ? 0 : value; /* keeps NaN */
+    float *const y = tile->operand[1].data;
+    {
+        typedef uint32_t __attribute__((may_alias)) net_bits_t;
+        const net_bits_t *x_at = (const net_bits_t *)&x[range->begin[LOOP_I] - x_box->start[0]];
+        net_bits_t *y_at = (net_bits_t *)&y[range->begin[LOOP_I] - x_box->start[0]];
+        __asm__("" : "+r"(x_at), "+r"(y_at));
+        const net_bits_t *const end = x_at + (range->end[LOOP_I] - range->begin[LOOP_I]), *const stop = end - (range->end[LOOP_I] - range->begin[LOOP_I]) % 8;
+        while (x_at != stop) {
+            const net_bits_t x_0 = x_at[0];
+            const net_bits_t x_1 = x_at[1];
+            const net_bits_t y_0 = net_from_bits(x_0) < 0 ? 0 : x_0;
+            const net_bits_t x_2 = x_at[2];
+            const net_bits_t y_1 = net_from_bits(x_1) < 0 ? 0 : x_1;
+            const net_bits_t x_3 = x_at[3];
+            y_at[0] = y_0;
+            const net_bits_t y_2 = net_from_bits(x_2) < 0 ? 0 : x_2;
+            const net_bits_t x_4 = x_at[4];
+            y_at[1] = y_1;
+            const net_bits_t y_3 = net_from_bits(x_3) < 0 ? 0 : x_3;
+            const net_bits_t x_5 = x_at[5];
+            y_at[2] = y_2;
+            const net_bits_t y_4 = net_from_bits(x_4) < 0 ? 0 : x_4;
+            const net_bits_t x_6 = x_at[6];
+            y_at[3] = y_3;
+            const net_bits_t y_5 = net_from_bits(x_5) < 0 ? 0 : x_5;
+            const net_bits_t x_7 = x_at[7];
+            y_at[4] = y_4;
+            const net_bits_t y_6 = net_from_bits(x_6) < 0 ? 0 : x_6;
+            y_at[5] = y_5;
+            const net_bits_t y_7 = net_from_bits(x_7) < 0 ? 0 : x_7;
+            y_at[6] = y_6;
+            y_at[7] = y_7;
+            x_at += 8;
+            y_at += 8;
+        }
+        while (x_at != end) {
+            const net_bits_t x_0 = x_at[0];
+            const net_bits_t y_0 = net_from_bits(x_0) < 0 ? 0 : x_0;
+            y_at[0] = y_0;
+            ++x_at;
+            ++y_at;
+        }
     }
+    /* keeps NaN */
 }
 
 static void Conv_main_2(const net_tile_t *tile, const net_range_t *range)
@@ -169,27 +303,27 @@ static void Conv_main_2(const net_tile_t *tile, const net_range_t *range)
     enum { STRIDE_Y = 1, STRIDE_X = 1, PAD_TOP = 1, PAD_LEFT = 1 };
     enum { DILATION_Y = 1, DILATION_X = 1 };
     for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-    for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
-    for (int32_t oy = range->begin[LOOP_OY]; oy < range->end[LOOP_OY]; ++oy) {
-        const int32_t top = oy * STRIDE_Y - PAD_TOP;
-        const int32_t ky_begin = net_inside_begin(top, DILATION_Y, X_box->start[2], range->begin[LOOP_KY]);
-        const int32_t ky_end = net_inside_end(top, DILATION_Y, X_box->start[2], X_box->size[2], range->end[LOOP_KY]);
-        for (int32_t ox = range->begin[LOOP_OX]; ox < range->end[LOOP_OX]; ++ox) {
-            const int32_t left = ox * STRIDE_X - PAD_LEFT;
-            const int32_t kx_begin = net_inside_begin(left, DILATION_X, X_box->start[3], range->begin[LOOP_KX]);
-            const int32_t kx_end = net_inside_end(left, DILATION_X, X_box->start[3], X_box->size[3], range->end[LOOP_KX]);
-            for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co) {
-                float *const result = &Y[(co - Y_box->start[1]) * Y_box->stride[1] + (oy - Y_box->start[2]) * Y_box->stride[2] + ox - Y_box->start[3]];
-                float sum = range->first ? 0 : *result;
-                for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci)
-                    for (int32_t ky = ky_begin; ky < ky_end; ++ky)
-                        for (int32_t kx = kx_begin; kx < kx_end; ++kx)
-                            sum += X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + ky * DILATION_Y) - X_box->start[2]) * X_box->stride[2] + (left + kx * DILATION_X) - X_box->start[3]] *
-                                   W[(co - W_box->start[0]) * W_box->stride[0] + (ci - W_box->start[1]) * W_box->stride[1] + (ky - W_box->start[2]) * W_box->stride[2] + kx - W_box->start[3]];
-                *result = sum;
+        for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
+            for (int32_t oy = range->begin[LOOP_OY]; oy < range->end[LOOP_OY]; ++oy) {
+                const int32_t top = oy * STRIDE_Y - PAD_TOP;
+                const int32_t ky_begin = net_inside_begin(top, DILATION_Y, X_box->start[2], range->begin[LOOP_KY]);
+                const int32_t ky_end = net_inside_end(top, DILATION_Y, X_box->start[2], X_box->size[2], range->end[LOOP_KY]);
+                for (int32_t ox = range->begin[LOOP_OX]; ox < range->end[LOOP_OX]; ++ox) {
+                    const int32_t left = ox * STRIDE_X - PAD_LEFT;
+                    const int32_t kx_begin = net_inside_begin(left, DILATION_X, X_box->start[3], range->begin[LOOP_KX]);
+                    const int32_t kx_end = net_inside_end(left, DILATION_X, X_box->start[3], X_box->size[3], range->end[LOOP_KX]);
+                    for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co) {
+                        float *const result = &Y[(co - W_box->start[0]) * Y_box->stride[1] + (oy - Y_box->start[2]) * Y_box->stride[2] + ox - Y_box->start[3]];
+                        float sum = range->first ? 0 : *result;
+                        for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci)
+                            for (int32_t ky = ky_begin; ky < ky_end; ++ky)
+                                for (int32_t kx = kx_begin; kx < kx_end; ++kx)
+                                    sum += X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + ky * DILATION_Y) - X_box->start[2]) * X_box->stride[2] + (left + kx * DILATION_X) - X_box->start[3]] *
+                                        W[(co - W_box->start[0]) * W_box->stride[0] + (ci - W_box->start[1]) * W_box->stride[1] + (ky - W_box->start[2]) * W_box->stride[2] + kx - W_box->start[3]];
+                        *result = sum;
+                    }
+                }
             }
-        }
-    }
 }
 
 static void Add_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -197,12 +331,63 @@ static void Add_main_1(const net_tile_t *tile, const net_range_t *range)
     enum { LOOP_I0 = 0 }; /* loops */
     const net_operand_t *const A_box = &tile->operand[0];
     const float *const A = A_box->data;
-    const net_operand_t *const B_box = &tile->operand[1];
-    const float *const B = B_box->data;
-    const net_operand_t *const C_box = &tile->operand[2];
-    float *const C = C_box->data;
-    for (int32_t i0 = range->begin[LOOP_I0]; i0 < range->end[LOOP_I0]; ++i0)
-        C[i0 - C_box->start[0]] = A[i0 - A_box->start[0]] + B[i0 - B_box->start[0]];
+    const float *const B = tile->operand[1].data;
+    float *const C = tile->operand[2].data;
+    {
+        {
+            const float *A_at = &A[range->begin[LOOP_I0] - A_box->start[0]];
+            const float *B_at = &B[range->begin[LOOP_I0] - A_box->start[0]];
+            float *C_at = &C[range->begin[LOOP_I0] - A_box->start[0]];
+            __asm__("" : "+r"(A_at), "+r"(B_at), "+r"(C_at));
+            const float *const end = A_at + (range->end[LOOP_I0] - range->begin[LOOP_I0]), *const stop = end - (range->end[LOOP_I0] - range->begin[LOOP_I0]) % 8;
+            while (A_at != stop) {
+                const float A_0 = A_at[0];
+                const float B_0 = B_at[0];
+                const float A_1 = A_at[1];
+                const float B_1 = B_at[1];
+                const float C_0 = A_0 + B_0;
+                const float A_2 = A_at[2];
+                const float B_2 = B_at[2];
+                const float C_1 = A_1 + B_1;
+                const float A_3 = A_at[3];
+                const float B_3 = B_at[3];
+                C_at[0] = C_0;
+                const float C_2 = A_2 + B_2;
+                const float A_4 = A_at[4];
+                const float B_4 = B_at[4];
+                C_at[1] = C_1;
+                const float C_3 = A_3 + B_3;
+                const float A_5 = A_at[5];
+                const float B_5 = B_at[5];
+                C_at[2] = C_2;
+                const float C_4 = A_4 + B_4;
+                const float A_6 = A_at[6];
+                const float B_6 = B_at[6];
+                C_at[3] = C_3;
+                const float C_5 = A_5 + B_5;
+                const float A_7 = A_at[7];
+                const float B_7 = B_at[7];
+                C_at[4] = C_4;
+                const float C_6 = A_6 + B_6;
+                C_at[5] = C_5;
+                const float C_7 = A_7 + B_7;
+                C_at[6] = C_6;
+                C_at[7] = C_7;
+                A_at += 8;
+                B_at += 8;
+                C_at += 8;
+            }
+            while (A_at != end) {
+                const float A_0 = A_at[0];
+                const float B_0 = B_at[0];
+                const float C_0 = A_0 + B_0;
+                C_at[0] = C_0;
+                ++A_at;
+                ++B_at;
+                ++C_at;
+            }
+        }
+    }
 }
 
 static void GlobalAveragePool_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -210,14 +395,40 @@ static void GlobalAveragePool_main_1(const net_tile_t *tile, const net_range_t *
     enum { LOOP_I0 = 0, LOOP_I1 = 1 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[0];
     const float *const X = X_box->data;
-    const net_operand_t *const Y_box = &tile->operand[1];
-    float *const Y = Y_box->data;
-    for (int32_t i0 = range->begin[LOOP_I0]; i0 < range->end[LOOP_I0]; ++i0)
-    {
-        float sum = range->first ? 0 : Y[i0 - Y_box->start[0]];
-        for (int32_t i1 = range->begin[LOOP_I1]; i1 < range->end[LOOP_I1]; ++i1)
-            sum += X[(i0 - X_box->start[0]) * X_box->stride[0] + i1 - X_box->start[1]];
-        Y[i0 - Y_box->start[0]] = range->last ? sum * 4.1666668e-02f : sum;
+    float *const Y = tile->operand[1].data;
+    for (int32_t i0 = range->begin[LOOP_I0]; i0 < range->end[LOOP_I0]; ++i0) {
+        float part_0 = 0, part_1 = 0, part_2 = 0, part_3 = 0;
+        {
+            const float *X_at = &X[(i0 - X_box->start[0]) * X_box->stride[0] + range->begin[LOOP_I1] - X_box->start[1]];
+            __asm__("" : "+r"(X_at));
+            const float *const end = X_at + (range->end[LOOP_I1] - range->begin[LOOP_I1]), *const stop = end - (range->end[LOOP_I1] - range->begin[LOOP_I1]) % 8;
+            while (X_at != stop) {
+                const float X_0 = X_at[0];
+                const float X_1 = X_at[1];
+                part_0 += X_0;
+                const float X_2 = X_at[2];
+                part_1 += X_1;
+                const float X_3 = X_at[3];
+                part_2 += X_2;
+                const float X_4 = X_at[4];
+                part_3 += X_3;
+                const float X_5 = X_at[5];
+                part_0 += X_4;
+                const float X_6 = X_at[6];
+                part_1 += X_5;
+                const float X_7 = X_at[7];
+                part_2 += X_6;
+                part_3 += X_7;
+                X_at += 8;
+            }
+            while (X_at != end) {
+                const float X_0 = X_at[0];
+                part_0 += X_0;
+                ++X_at;
+            }
+        }
+        const float sum = (range->first ? 0 : Y[i0 - X_box->start[0]]) + ((part_0 + part_1) + (part_2 + part_3));
+        Y[i0 - X_box->start[0]] = range->last ? sum * 4.1666668e-02f : sum;
     }
 }
 
@@ -228,17 +439,124 @@ static void Gemm_main_1(const net_tile_t *tile, const net_range_t *range)
     const float *const A = A_box->data;
     const net_operand_t *const B_box = &tile->operand[1];
     const float *const B = B_box->data;
-    const net_operand_t *const C_box = &tile->operand[2];
-    const float *const C = C_box->data;
-    const net_operand_t *const Y_box = &tile->operand[3];
-    float *const Y = Y_box->data;
-    for (int32_t m = range->begin[LOOP_M]; m < range->end[LOOP_M]; ++m)
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
-            float sum = 0;
-            for (int32_t k = range->begin[LOOP_K]; k < range->end[LOOP_K]; ++k)
-                sum += A[k - A_box->start[1]] * B[(n - B_box->start[0]) * B_box->stride[0] + k - B_box->start[1]];
-            Y[n - Y_box->start[1]] = (range->first ? C[n - C_box->start[1]] : Y[n - Y_box->start[1]]) + sum;
+    const float *const C = tile->operand[2].data;
+    float *const Y = tile->operand[3].data;
+    int32_t m = range->begin[LOOP_M];
+    for (; m < range->end[LOOP_M]; ++m) {
+        int32_t n = range->begin[LOOP_N];
+        for (; n + 4 <= range->end[LOOP_N]; n += 4) {
+            const float *A_0 = &A[range->begin[LOOP_K] - A_box->start[1]];
+            const float *B_0 = &B[(n - B_box->start[0]) * A_box->stride[0] + range->begin[LOOP_K] - A_box->start[1]], *B_1 = &B[(n + 1 - B_box->start[0]) * A_box->stride[0] + range->begin[LOOP_K] - A_box->start[1]], *B_2 = &B[(n + 2 - B_box->start[0]) * A_box->stride[0] + range->begin[LOOP_K] - A_box->start[1]], *B_3 = &B[(n + 3 - B_box->start[0]) * A_box->stride[0] + range->begin[LOOP_K] - A_box->start[1]];
+            float sum00 = 0, sum01 = 0, sum02 = 0, sum03 = 0;
+            __asm__("" : "+r"(A_0), "+r"(B_0), "+r"(B_1), "+r"(B_2), "+r"(B_3));
+            int32_t left = range->end[LOOP_K] - range->begin[LOOP_K];
+            for (; left >= 4; left -= 4) {
+                const float a0_0 = A_0[0];
+                const float a0_1 = A_0[1];
+                const float a0_2 = A_0[2];
+                const float a0_3 = A_0[3];
+                const float b0_0 = B_0[0];
+                const float b0_1 = B_0[1];
+                const float b0_2 = B_0[2];
+                const float b0_3 = B_0[3];
+                sum00 += a0_0 * b0_0;
+                const float b1_0 = B_1[0];
+                sum00 += a0_1 * b0_1;
+                const float b1_1 = B_1[1];
+                sum00 += a0_2 * b0_2;
+                const float b1_2 = B_1[2];
+                sum00 += a0_3 * b0_3;
+                const float b1_3 = B_1[3];
+                sum01 += a0_0 * b1_0;
+                const float b2_0 = B_2[0];
+                sum01 += a0_1 * b1_1;
+                const float b2_1 = B_2[1];
+                sum01 += a0_2 * b1_2;
+                const float b2_2 = B_2[2];
+                sum01 += a0_3 * b1_3;
+                const float b2_3 = B_2[3];
+                sum02 += a0_0 * b2_0;
+                const float b3_0 = B_3[0];
+                sum02 += a0_1 * b2_1;
+                const float b3_1 = B_3[1];
+                sum02 += a0_2 * b2_2;
+                const float b3_2 = B_3[2];
+                sum02 += a0_3 * b2_3;
+                const float b3_3 = B_3[3];
+                sum03 += a0_0 * b3_0;
+                sum03 += a0_1 * b3_1;
+                sum03 += a0_2 * b3_2;
+                sum03 += a0_3 * b3_3;
+                A_0 += 4;
+                B_0 += 4;
+                B_1 += 4;
+                B_2 += 4;
+                B_3 += 4;
+            }
+            for (; left > 0; --left) {
+                const float a0_0 = A_0[0];
+                const float b0_0 = B_0[0];
+                sum00 += a0_0 * b0_0;
+                const float b1_0 = B_1[0];
+                sum01 += a0_0 * b1_0;
+                const float b2_0 = B_2[0];
+                sum02 += a0_0 * b2_0;
+                const float b3_0 = B_3[0];
+                sum03 += a0_0 * b3_0;
+                A_0 += 1;
+                B_0 += 1;
+                B_1 += 1;
+                B_2 += 1;
+                B_3 += 1;
+            }
+            if (range->first) {
+                Y[n - B_box->start[0]] = C[n - B_box->start[0]] + sum00;
+                Y[n + 1 - B_box->start[0]] = C[n + 1 - B_box->start[0]] + sum01;
+                Y[n + 2 - B_box->start[0]] = C[n + 2 - B_box->start[0]] + sum02;
+                Y[n + 3 - B_box->start[0]] = C[n + 3 - B_box->start[0]] + sum03;
+            } else {
+                Y[n - B_box->start[0]] += sum00;
+                Y[n + 1 - B_box->start[0]] += sum01;
+                Y[n + 2 - B_box->start[0]] += sum02;
+                Y[n + 3 - B_box->start[0]] += sum03;
+            }
         }
+        for (; n < range->end[LOOP_N]; ++n) {
+            const float *A_0 = &A[range->begin[LOOP_K] - A_box->start[1]];
+            const float *B_0 = &B[(n - B_box->start[0]) * A_box->stride[0] + range->begin[LOOP_K] - A_box->start[1]];
+            float sum00 = 0;
+            __asm__("" : "+r"(A_0), "+r"(B_0));
+            int32_t left = range->end[LOOP_K] - range->begin[LOOP_K];
+            for (; left >= 4; left -= 4) {
+                const float a0_0 = A_0[0];
+                const float a0_1 = A_0[1];
+                const float a0_2 = A_0[2];
+                const float a0_3 = A_0[3];
+                const float b0_0 = B_0[0];
+                const float b0_1 = B_0[1];
+                const float b0_2 = B_0[2];
+                const float b0_3 = B_0[3];
+                sum00 += a0_0 * b0_0;
+                sum00 += a0_1 * b0_1;
+                sum00 += a0_2 * b0_2;
+                sum00 += a0_3 * b0_3;
+                A_0 += 4;
+                B_0 += 4;
+            }
+            for (; left > 0; --left) {
+                const float a0_0 = A_0[0];
+                const float b0_0 = B_0[0];
+                sum00 += a0_0 * b0_0;
+                A_0 += 1;
+                B_0 += 1;
+            }
+            if (range->first) {
+                Y[n - B_box->start[0]] = C[n - B_box->start[0]] + sum00;
+            } else {
+                Y[n - B_box->start[0]] += sum00;
+            }
+        }
+    }
 }
 
 static void SoftmaxCrossEntropyLoss_log_softmax_1(const net_tile_t *tile, const net_range_t *range)
@@ -246,8 +564,7 @@ static void SoftmaxCrossEntropyLoss_log_softmax_1(const net_tile_t *tile, const 
     enum { LOOP_N = 0, LOOP_C = 1 }; /* loops */
     const net_operand_t *const scores_box = &tile->operand[0];
     const float *const scores = scores_box->data;
-    const net_operand_t *const log_prob_box = &tile->operand[3];
-    float *const log_prob = log_prob_box->data;
+    float *const log_prob = tile->operand[3].data;
     for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
         float largest = scores[range->begin[LOOP_C] - scores_box->start[1]], sum = 0;
         for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c)
@@ -256,7 +573,7 @@ static void SoftmaxCrossEntropyLoss_log_softmax_1(const net_tile_t *tile, const 
             sum += net_exp(scores[c - scores_box->start[1]] - largest);
         const float offset = largest + net_log(sum);
         for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c)
-            log_prob[c - log_prob_box->start[1]] = scores[c - scores_box->start[1]] - offset;
+            log_prob[c - scores_box->start[1]] = scores[c - scores_box->start[1]] - offset;
     }
 }
 
@@ -280,8 +597,7 @@ static void SoftmaxCrossEntropyLossGrad_main_1(const net_tile_t *tile, const net
     const net_operand_t *const log_prob_box = &tile->operand[1];
     const float *const log_prob = log_prob_box->data;
     const int32_t *const label = tile->operand[2].data;
-    const net_operand_t *const d_scores_box = &tile->operand[3];
-    float *const d_scores = d_scores_box->data;
+    float *const d_scores = tile->operand[3].data;
     const float factor = 1.0e+00f * dY[0];
     for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
         const int32_t truth = label[0];
@@ -289,10 +605,10 @@ static void SoftmaxCrossEntropyLossGrad_main_1(const net_tile_t *tile, const net
         for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c)
             if (c != truth) {
                 const float probability = net_exp(log_prob[c - log_prob_box->start[1]]);
-                d_scores[c - d_scores_box->start[1]] = factor * probability;
+                d_scores[c - log_prob_box->start[1]] = factor * probability;
                 rest += probability;
             }
-        d_scores[truth - d_scores_box->start[1]] = -factor * rest;
+        d_scores[truth - log_prob_box->start[1]] = -factor * rest;
     }
 }
 
@@ -301,14 +617,103 @@ static void InPlaceAccumulatorV2_main_1(const net_tile_t *tile, const net_range_
     enum { LOOP_I = 0 }; /* loops */
     const net_operand_t *const buffer_box = &tile->operand[0];
     const float *const buffer = buffer_box->data;
-    const net_operand_t *const value_box = &tile->operand[1];
-    const float *const value = value_box->data;
+    const float *const value = tile->operand[1].data;
     const uint8_t *const reset = tile->operand[2].data;
-    const net_operand_t *const buffer_out_box = &tile->operand[3];
-    float *const buffer_out = buffer_out_box->data;
-    const bool overwrite = reset[0];
-    for (int32_t i = range->begin[LOOP_I]; i < range->end[LOOP_I]; ++i)
-        buffer_out[i - buffer_out_box->start[0]] = overwrite ? value[i - value_box->start[0]] : buffer[i - buffer_box->start[0]] + value[i - value_box->start[0]];
+    float *const buffer_out = tile->operand[3].data;
+    if (reset[0]) {
+        const float *value_at = &value[range->begin[LOOP_I] - buffer_box->start[0]];
+        float *buffer_out_at = &buffer_out[range->begin[LOOP_I] - buffer_box->start[0]];
+        __asm__("" : "+r"(value_at), "+r"(buffer_out_at));
+        const float *const end = value_at + (range->end[LOOP_I] - range->begin[LOOP_I]), *const stop = end - (range->end[LOOP_I] - range->begin[LOOP_I]) % 8;
+        while (value_at != stop) {
+            const float value_0 = value_at[0];
+            const float value_1 = value_at[1];
+            const float buffer_out_0 = value_0;
+            const float value_2 = value_at[2];
+            const float buffer_out_1 = value_1;
+            const float value_3 = value_at[3];
+            buffer_out_at[0] = buffer_out_0;
+            const float buffer_out_2 = value_2;
+            const float value_4 = value_at[4];
+            buffer_out_at[1] = buffer_out_1;
+            const float buffer_out_3 = value_3;
+            const float value_5 = value_at[5];
+            buffer_out_at[2] = buffer_out_2;
+            const float buffer_out_4 = value_4;
+            const float value_6 = value_at[6];
+            buffer_out_at[3] = buffer_out_3;
+            const float buffer_out_5 = value_5;
+            const float value_7 = value_at[7];
+            buffer_out_at[4] = buffer_out_4;
+            const float buffer_out_6 = value_6;
+            buffer_out_at[5] = buffer_out_5;
+            const float buffer_out_7 = value_7;
+            buffer_out_at[6] = buffer_out_6;
+            buffer_out_at[7] = buffer_out_7;
+            value_at += 8;
+            buffer_out_at += 8;
+        }
+        while (value_at != end) {
+            const float value_0 = value_at[0];
+            const float buffer_out_0 = value_0;
+            buffer_out_at[0] = buffer_out_0;
+            ++value_at;
+            ++buffer_out_at;
+        }
+    }
+    else {
+        const float *buffer_at = &buffer[range->begin[LOOP_I] - buffer_box->start[0]];
+        const float *value_at = &value[range->begin[LOOP_I] - buffer_box->start[0]];
+        float *buffer_out_at = &buffer_out[range->begin[LOOP_I] - buffer_box->start[0]];
+        __asm__("" : "+r"(buffer_at), "+r"(value_at), "+r"(buffer_out_at));
+        const float *const end = buffer_at + (range->end[LOOP_I] - range->begin[LOOP_I]), *const stop = end - (range->end[LOOP_I] - range->begin[LOOP_I]) % 8;
+        while (buffer_at != stop) {
+            const float buffer_0 = buffer_at[0];
+            const float value_0 = value_at[0];
+            const float buffer_1 = buffer_at[1];
+            const float value_1 = value_at[1];
+            const float buffer_out_0 = buffer_0 + value_0;
+            const float buffer_2 = buffer_at[2];
+            const float value_2 = value_at[2];
+            const float buffer_out_1 = buffer_1 + value_1;
+            const float buffer_3 = buffer_at[3];
+            const float value_3 = value_at[3];
+            buffer_out_at[0] = buffer_out_0;
+            const float buffer_out_2 = buffer_2 + value_2;
+            const float buffer_4 = buffer_at[4];
+            const float value_4 = value_at[4];
+            buffer_out_at[1] = buffer_out_1;
+            const float buffer_out_3 = buffer_3 + value_3;
+            const float buffer_5 = buffer_at[5];
+            const float value_5 = value_at[5];
+            buffer_out_at[2] = buffer_out_2;
+            const float buffer_out_4 = buffer_4 + value_4;
+            const float buffer_6 = buffer_at[6];
+            const float value_6 = value_at[6];
+            buffer_out_at[3] = buffer_out_3;
+            const float buffer_out_5 = buffer_5 + value_5;
+            const float buffer_7 = buffer_at[7];
+            const float value_7 = value_at[7];
+            buffer_out_at[4] = buffer_out_4;
+            const float buffer_out_6 = buffer_6 + value_6;
+            buffer_out_at[5] = buffer_out_5;
+            const float buffer_out_7 = buffer_7 + value_7;
+            buffer_out_at[6] = buffer_out_6;
+            buffer_out_at[7] = buffer_out_7;
+            buffer_at += 8;
+            value_at += 8;
+            buffer_out_at += 8;
+        }
+        while (buffer_at != end) {
+            const float buffer_0 = buffer_at[0];
+            const float value_0 = value_at[0];
+            const float buffer_out_0 = buffer_0 + value_0;
+            buffer_out_at[0] = buffer_out_0;
+            ++buffer_at;
+            ++value_at;
+            ++buffer_out_at;
+        }
+    }
 }
 
 static void Gemm_main_2(const net_tile_t *tile, const net_range_t *range)
@@ -318,33 +723,177 @@ static void Gemm_main_2(const net_tile_t *tile, const net_range_t *range)
     const float *const A = A_box->data;
     const net_operand_t *const B_box = &tile->operand[1];
     const float *const B = B_box->data;
-    const net_operand_t *const Y_box = &tile->operand[2];
-    float *const Y = Y_box->data;
-    for (int32_t m = range->begin[LOOP_M]; m < range->end[LOOP_M]; ++m)
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
-            float sum = 0;
-            for (int32_t k = range->begin[LOOP_K]; k < range->end[LOOP_K]; ++k)
-                sum += A[k - A_box->start[1]] * B[(k - B_box->start[0]) * B_box->stride[0] + n - B_box->start[1]];
-            Y[n - Y_box->start[1]] = (range->first ? 0 : Y[n - Y_box->start[1]]) + sum;
+    float *const Y = tile->operand[2].data;
+    int32_t m = range->begin[LOOP_M];
+    for (; m < range->end[LOOP_M]; ++m) {
+        int32_t n = range->begin[LOOP_N];
+        for (; n + 4 <= range->end[LOOP_N]; n += 4) {
+            const float *A_0 = &A[range->begin[LOOP_K] - A_box->start[1]];
+            const float *B_0 = &B[(range->begin[LOOP_K] - A_box->start[1]) * B_box->stride[0] + n - B_box->start[1]];
+            float sum00 = 0, sum01 = 0, sum02 = 0, sum03 = 0;
+            __asm__("" : "+r"(A_0), "+r"(B_0));
+            int32_t left = range->end[LOOP_K] - range->begin[LOOP_K];
+            for (; left >= 4; left -= 4) {
+                const float a0_0 = A_0[0];
+                const float b0_0 = B_0[0];
+                const float b1_0 = B_0[1];
+                const float b2_0 = B_0[2];
+                const float b3_0 = B_0[3];
+                B_0 += B_box->stride[0];
+                __asm__("" : "+r"(B_0));
+                sum00 += a0_0 * b0_0;
+                const float a0_1 = A_0[1];
+                const float b0_1 = B_0[0];
+                sum01 += a0_0 * b1_0;
+                const float b1_1 = B_0[1];
+                const float b2_1 = B_0[2];
+                sum02 += a0_0 * b2_0;
+                const float b3_1 = B_0[3];
+                B_0 += B_box->stride[0];
+                sum03 += a0_0 * b3_0;
+                __asm__("" : "+r"(B_0));
+                sum00 += a0_1 * b0_1;
+                const float a0_2 = A_0[2];
+                const float b0_2 = B_0[0];
+                sum01 += a0_1 * b1_1;
+                const float b1_2 = B_0[1];
+                const float b2_2 = B_0[2];
+                sum02 += a0_1 * b2_1;
+                const float b3_2 = B_0[3];
+                B_0 += B_box->stride[0];
+                sum03 += a0_1 * b3_1;
+                __asm__("" : "+r"(B_0));
+                sum00 += a0_2 * b0_2;
+                const float a0_3 = A_0[3];
+                const float b0_3 = B_0[0];
+                sum01 += a0_2 * b1_2;
+                const float b1_3 = B_0[1];
+                const float b2_3 = B_0[2];
+                sum02 += a0_2 * b2_2;
+                const float b3_3 = B_0[3];
+                B_0 += B_box->stride[0];
+                sum03 += a0_2 * b3_2;
+                __asm__("" : "+r"(B_0));
+                sum00 += a0_3 * b0_3;
+                sum01 += a0_3 * b1_3;
+                sum02 += a0_3 * b2_3;
+                sum03 += a0_3 * b3_3;
+                A_0 += 4;
+            }
+            for (; left > 0; --left) {
+                const float a0_0 = A_0[0];
+                const float b0_0 = B_0[0];
+                const float b1_0 = B_0[1];
+                const float b2_0 = B_0[2];
+                const float b3_0 = B_0[3];
+                B_0 += B_box->stride[0];
+                __asm__("" : "+r"(B_0));
+                sum00 += a0_0 * b0_0;
+                sum01 += a0_0 * b1_0;
+                sum02 += a0_0 * b2_0;
+                sum03 += a0_0 * b3_0;
+                A_0 += 1;
+            }
+            if (range->first) {
+                Y[n - B_box->start[1]] = sum00;
+                Y[n + 1 - B_box->start[1]] = sum01;
+                Y[n + 2 - B_box->start[1]] = sum02;
+                Y[n + 3 - B_box->start[1]] = sum03;
+            } else {
+                Y[n - B_box->start[1]] += sum00;
+                Y[n + 1 - B_box->start[1]] += sum01;
+                Y[n + 2 - B_box->start[1]] += sum02;
+                Y[n + 3 - B_box->start[1]] += sum03;
+            }
         }
+        for (; n < range->end[LOOP_N]; ++n) {
+            const float *A_0 = &A[range->begin[LOOP_K] - A_box->start[1]];
+            const float *B_0 = &B[(range->begin[LOOP_K] - A_box->start[1]) * B_box->stride[0] + n - B_box->start[1]];
+            float sum00 = 0;
+            __asm__("" : "+r"(A_0), "+r"(B_0));
+            int32_t left = range->end[LOOP_K] - range->begin[LOOP_K];
+            for (; left >= 4; left -= 4) {
+                const float a0_0 = A_0[0];
+                const float b0_0 = B_0[0];
+                B_0 += B_box->stride[0];
+                __asm__("" : "+r"(B_0));
+                sum00 += a0_0 * b0_0;
+                const float a0_1 = A_0[1];
+                const float b0_1 = B_0[0];
+                B_0 += B_box->stride[0];
+                __asm__("" : "+r"(B_0));
+                sum00 += a0_1 * b0_1;
+                const float a0_2 = A_0[2];
+                const float b0_2 = B_0[0];
+                B_0 += B_box->stride[0];
+                __asm__("" : "+r"(B_0));
+                sum00 += a0_2 * b0_2;
+                const float a0_3 = A_0[3];
+                const float b0_3 = B_0[0];
+                B_0 += B_box->stride[0];
+                __asm__("" : "+r"(B_0));
+                sum00 += a0_3 * b0_3;
+                A_0 += 4;
+            }
+            for (; left > 0; --left) {
+                const float a0_0 = A_0[0];
+                const float b0_0 = B_0[0];
+                B_0 += B_box->stride[0];
+                __asm__("" : "+r"(B_0));
+                sum00 += a0_0 * b0_0;
+                A_0 += 1;
+            }
+            if (range->first) {
+                Y[n - B_box->start[1]] = sum00;
+            } else {
+                Y[n - B_box->start[1]] += sum00;
+            }
+        }
+    }
 }
 
 static void Gemm_main_3(const net_tile_t *tile, const net_range_t *range)
 {
-    enum { LOOP_M = 0, LOOP_N = 1, LOOP_K = 2 }; /* loops */
+    enum { LOOP_M = 0, LOOP_N = 1 }; /* loops */
     const net_operand_t *const A_box = &tile->operand[0];
     const float *const A = A_box->data;
     const net_operand_t *const B_box = &tile->operand[1];
     const float *const B = B_box->data;
-    const net_operand_t *const Y_box = &tile->operand[2];
-    float *const Y = Y_box->data;
-    for (int32_t m = range->begin[LOOP_M]; m < range->end[LOOP_M]; ++m)
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
-            float sum = 0;
-            for (int32_t k = range->begin[LOOP_K]; k < range->end[LOOP_K]; ++k)
-                sum += A[m - A_box->start[1]] * B[n - B_box->start[1]];
-            Y[(m - Y_box->start[0]) * Y_box->stride[0] + n - Y_box->start[1]] = (range->first ? 0 : Y[(m - Y_box->start[0]) * Y_box->stride[0] + n - Y_box->start[1]]) + sum;
+    float *const Y = tile->operand[2].data;
+    int32_t m = range->begin[LOOP_M];
+    for (; m + 4 <= range->end[LOOP_M]; m += 4) {
+        const float a0 = A[m - A_box->start[1]], a1 = A[m + 1 - A_box->start[1]], a2 = A[m + 2 - A_box->start[1]], a3 = A[m + 3 - A_box->start[1]];
+        const float *B_0 = &B[range->begin[LOOP_N] - B_box->start[1]], *const end = B_0 + (range->end[LOOP_N] - range->begin[LOOP_N]);
+        const float *const stop = end - (range->end[LOOP_N] - range->begin[LOOP_N]) % 4;
+        float *Y_0 = &Y[(m - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_1 = &Y[(m + 1 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_2 = &Y[(m + 2 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_3 = &Y[(m + 3 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]];
+        while (B_0 != stop) {
+            const float b0 = B_0[0], b1 = B_0[1], b2 = B_0[2], b3 = B_0[3];
+            Y_0[0] = a0 * b0; Y_0[1] = a0 * b1; Y_0[2] = a0 * b2; Y_0[3] = a0 * b3;
+            Y_1[0] = a1 * b0; Y_1[1] = a1 * b1; Y_1[2] = a1 * b2; Y_1[3] = a1 * b3;
+            Y_2[0] = a2 * b0; Y_2[1] = a2 * b1; Y_2[2] = a2 * b2; Y_2[3] = a2 * b3;
+            Y_3[0] = a3 * b0; Y_3[1] = a3 * b1; Y_3[2] = a3 * b2; Y_3[3] = a3 * b3;
+            B_0 += 4;
+            Y_0 += 4; Y_1 += 4; Y_2 += 4; Y_3 += 4;
         }
+        for (; B_0 != end; ++B_0) {
+            *Y_0++ = a0 * *B_0; *Y_1++ = a1 * *B_0; *Y_2++ = a2 * *B_0; *Y_3++ = a3 * *B_0;
+        }
+    }
+    for (; m < range->end[LOOP_M]; ++m) {
+        const float a0 = A[m - A_box->start[1]];
+        const float *B_0 = &B[range->begin[LOOP_N] - B_box->start[1]], *const end = B_0 + (range->end[LOOP_N] - range->begin[LOOP_N]);
+        const float *const stop = end - (range->end[LOOP_N] - range->begin[LOOP_N]) % 4;
+        float *Y_0 = &Y[(m - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]];
+        while (B_0 != stop) {
+            const float b0 = B_0[0], b1 = B_0[1], b2 = B_0[2], b3 = B_0[3];
+            Y_0[0] = a0 * b0; Y_0[1] = a0 * b1; Y_0[2] = a0 * b2; Y_0[3] = a0 * b3;
+            B_0 += 4;
+            Y_0 += 4;
+        }
+        for (; B_0 != end; ++B_0) {
+            *Y_0++ = a0 * *B_0;
+        }
+    }
 }
 
 static void GlobalAveragePoolGrad_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -354,9 +903,38 @@ static void GlobalAveragePoolGrad_main_1(const net_tile_t *tile, const net_range
     const float *const dY = dY_box->data;
     const net_operand_t *const dX_box = &tile->operand[1];
     float *const dX = dX_box->data;
-    for (int32_t i0 = range->begin[LOOP_I0]; i0 < range->end[LOOP_I0]; ++i0)
-    for (int32_t i1 = range->begin[LOOP_I1]; i1 < range->end[LOOP_I1]; ++i1)
-        dX[(i0 - dX_box->start[0]) * dX_box->stride[0] + i1 - dX_box->start[1]] = dY[(i0 - dY_box->start[0]) * dY_box->stride[0]] * 4.1666668e-02f;
+    for (int32_t i0 = range->begin[LOOP_I0]; i0 < range->end[LOOP_I0]; ++i0) {
+        const float dY_all = dY[(i0 - dY_box->start[0]) * dY_box->stride[0]];
+        {
+            float *dX_at = &dX[(i0 - dY_box->start[0]) * dX_box->stride[0] + range->begin[LOOP_I1] - dX_box->start[1]];
+            __asm__("" : "+r"(dX_at));
+            const float *const end = dX_at + (range->end[LOOP_I1] - range->begin[LOOP_I1]), *const stop = end - (range->end[LOOP_I1] - range->begin[LOOP_I1]) % 8;
+            while (dX_at != stop) {
+                const float dX_0 = dY_all * 4.1666668e-02f;
+                const float dX_1 = dY_all * 4.1666668e-02f;
+                dX_at[0] = dX_0;
+                const float dX_2 = dY_all * 4.1666668e-02f;
+                dX_at[1] = dX_1;
+                const float dX_3 = dY_all * 4.1666668e-02f;
+                dX_at[2] = dX_2;
+                const float dX_4 = dY_all * 4.1666668e-02f;
+                dX_at[3] = dX_3;
+                const float dX_5 = dY_all * 4.1666668e-02f;
+                dX_at[4] = dX_4;
+                const float dX_6 = dY_all * 4.1666668e-02f;
+                dX_at[5] = dX_5;
+                const float dX_7 = dY_all * 4.1666668e-02f;
+                dX_at[6] = dX_6;
+                dX_at[7] = dX_7;
+                dX_at += 8;
+            }
+            while (dX_at != end) {
+                const float dX_0 = dY_all * 4.1666668e-02f;
+                dX_at[0] = dX_0;
+                ++dX_at;
+            }
+        }
+    }
 }
 
 static void ReluGrad_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -364,12 +942,62 @@ static void ReluGrad_main_1(const net_tile_t *tile, const net_range_t *range)
     enum { LOOP_I = 0 }; /* loops */
     const net_operand_t *const dy_box = &tile->operand[0];
     const float *const dy = dy_box->data;
-    const net_operand_t *const y_box = &tile->operand[1];
-    const float *const y = y_box->data;
-    const net_operand_t *const dx_box = &tile->operand[2];
-    float *const dx = dx_box->data;
-    for (int32_t i = range->begin[LOOP_I]; i < range->end[LOOP_I]; ++i)
-        dx[i - dx_box->start[0]] = y[i - y_box->start[0]] > 0 ? dy[i - dy_box->start[0]] : 0;
+    const float *const y = tile->operand[1].data;
+    float *const dx = tile->operand[2].data;
+    {
+        typedef uint32_t __attribute__((may_alias)) net_bits_t;
+        const net_bits_t *dy_at = (const net_bits_t *)&dy[range->begin[LOOP_I] - dy_box->start[0]];
+        const float *y_at = &y[range->begin[LOOP_I] - dy_box->start[0]];
+        net_bits_t *dx_at = (net_bits_t *)&dx[range->begin[LOOP_I] - dy_box->start[0]];
+        __asm__("" : "+r"(dy_at), "+r"(y_at), "+r"(dx_at));
+        const net_bits_t *const end = dy_at + (range->end[LOOP_I] - range->begin[LOOP_I]), *const stop = end - (range->end[LOOP_I] - range->begin[LOOP_I]) % 8;
+        while (dy_at != stop) {
+            const net_bits_t dy_0 = dy_at[0];
+            const float y_0 = y_at[0];
+            const net_bits_t dy_1 = dy_at[1];
+            const float y_1 = y_at[1];
+            const net_bits_t dx_0 = y_0 > 0 ? dy_0 : 0;
+            const net_bits_t dy_2 = dy_at[2];
+            const float y_2 = y_at[2];
+            const net_bits_t dx_1 = y_1 > 0 ? dy_1 : 0;
+            const net_bits_t dy_3 = dy_at[3];
+            const float y_3 = y_at[3];
+            dx_at[0] = dx_0;
+            const net_bits_t dx_2 = y_2 > 0 ? dy_2 : 0;
+            const net_bits_t dy_4 = dy_at[4];
+            const float y_4 = y_at[4];
+            dx_at[1] = dx_1;
+            const net_bits_t dx_3 = y_3 > 0 ? dy_3 : 0;
+            const net_bits_t dy_5 = dy_at[5];
+            const float y_5 = y_at[5];
+            dx_at[2] = dx_2;
+            const net_bits_t dx_4 = y_4 > 0 ? dy_4 : 0;
+            const net_bits_t dy_6 = dy_at[6];
+            const float y_6 = y_at[6];
+            dx_at[3] = dx_3;
+            const net_bits_t dx_5 = y_5 > 0 ? dy_5 : 0;
+            const net_bits_t dy_7 = dy_at[7];
+            const float y_7 = y_at[7];
+            dx_at[4] = dx_4;
+            const net_bits_t dx_6 = y_6 > 0 ? dy_6 : 0;
+            dx_at[5] = dx_5;
+            const net_bits_t dx_7 = y_7 > 0 ? dy_7 : 0;
+            dx_at[6] = dx_6;
+            dx_at[7] = dx_7;
+            dy_at += 8;
+            y_at += 8;
+            dx_at += 8;
+        }
+        while (dy_at != end) {
+            const net_bits_t dy_0 = dy_at[0];
+            const float y_0 = y_at[0];
+            const net_bits_t dx_0 = y_0 > 0 ? dy_0 : 0;
+            dx_at[0] = dx_0;
+            ++dy_at;
+            ++y_at;
+            ++dx_at;
+        }
+    }
 }
 
 static void ConvGradX_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -385,61 +1013,61 @@ static void ConvGradX_main_1(const net_tile_t *tile, const net_range_t *range)
     enum { DILATION_Y = 1, DILATION_X = 1 };
     enum { DY_UNTILED_2 = 6, DY_UNTILED_3 = 4, DX_UNTILED_2 = 6, DX_UNTILED_3 = 4 };
     if (dY_box->size[2] == DY_UNTILED_2 && dY_box->size[3] == DY_UNTILED_3 && dX_box->size[2] == DX_UNTILED_2 && dX_box->size[3] == DX_UNTILED_3) {
-    /* gather: each dX element is summed in a register; only the taps of its stride phase are visited */
-    enum { EVERY_Y = 1, EVERY_X = 1 };
-    if (range->leader)
-        ++net_stats.gather;
-    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-    for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
-    for (int32_t iy = range->begin[LOOP_IY]; iy < range->end[LOOP_IY]; ++iy) {
-        const net_taps_t rows = net_gather_taps(iy + PAD_TOP, DILATION_Y, STRIDE_Y, EVERY_Y, dY_box->start[2],
-                                                dY_box->size[2], range->begin[LOOP_KY], range->end[LOOP_KY]);
-        for (int32_t ix = range->begin[LOOP_IX]; ix < range->end[LOOP_IX]; ++ix) {
-            const net_taps_t columns = net_gather_taps(ix + PAD_LEFT, DILATION_X, STRIDE_X, EVERY_X, dY_box->start[3],
-                                                       dY_box->size[3], range->begin[LOOP_KX], range->end[LOOP_KX]);
-            for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci) {
-                float *const result = &dX[(ci - dX_box->start[1]) * dX_box->stride[1] + (iy - dX_box->start[2]) * dX_box->stride[2] + ix - dX_box->start[3]];
-                float sum = range->first ? 0 : *result;
-                for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co)
-                    for (int32_t ky = rows.first; ky < rows.end; ky += EVERY_Y)
-                        for (int32_t kx = columns.first; kx < columns.end; kx += EVERY_X)
-                            sum += dY[(co - dY_box->start[1]) * dY_box->stride[1] + (((iy + PAD_TOP - ky * DILATION_Y) / STRIDE_Y) - dY_box->start[2]) * dY_box->stride[2] + ((ix + PAD_LEFT - kx * DILATION_X) / STRIDE_X) - dY_box->start[3]] *
-                                   W[(co - W_box->start[0]) * W_box->stride[0] + (ci - W_box->start[1]) * W_box->stride[1] + (ky - W_box->start[2]) * W_box->stride[2] + kx - W_box->start[3]];
-                *result = sum;
-            }
-        }
-    }
+        /* gather: each dX element is summed in a register; only the taps of its stride phase are visited */
+        enum { EVERY_Y = 1, EVERY_X = 1 };
+        if (range->leader)
+            ++net_stats.gather;
+        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
+            for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
+                for (int32_t iy = range->begin[LOOP_IY]; iy < range->end[LOOP_IY]; ++iy) {
+                    const net_taps_t rows = net_gather_taps(iy + PAD_TOP, DILATION_Y, STRIDE_Y, EVERY_Y, dY_box->start[2],
+                        dY_box->size[2], range->begin[LOOP_KY], range->end[LOOP_KY]);
+                    for (int32_t ix = range->begin[LOOP_IX]; ix < range->end[LOOP_IX]; ++ix) {
+                        const net_taps_t columns = net_gather_taps(ix + PAD_LEFT, DILATION_X, STRIDE_X, EVERY_X, dY_box->start[3],
+                            dY_box->size[3], range->begin[LOOP_KX], range->end[LOOP_KX]);
+                        for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci) {
+                            float *const result = &dX[(ci - dX_box->start[1]) * dX_box->stride[1] + (iy - dX_box->start[2]) * dX_box->stride[2] + ix - dX_box->start[3]];
+                            float sum = range->first ? 0 : *result;
+                            for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co)
+                                for (int32_t ky = rows.first; ky < rows.end; ky += EVERY_Y)
+                                    for (int32_t kx = columns.first; kx < columns.end; kx += EVERY_X)
+                                        sum += dY[(co - dY_box->start[1]) * dY_box->stride[1] + (((iy + PAD_TOP - ky * DILATION_Y) / STRIDE_Y) - dY_box->start[2]) * dY_box->stride[2] + ((ix + PAD_LEFT - kx * DILATION_X) / STRIDE_X) - dY_box->start[3]] *
+                                            W[(co - dY_box->start[1]) * W_box->stride[0] + (ci - W_box->start[1]) * W_box->stride[1] + (ky - W_box->start[2]) * W_box->stride[2] + kx - W_box->start[3]];
+                            *result = sum;
+                        }
+                    }
+                }
     } else {
-    /* scatter: each dY value is added to the dX positions of this part that it touches */
-    const int32_t oy_end = dY_box->start[2] + dY_box->size[2], ox_end = dY_box->start[3] + dY_box->size[3];
-    const int32_t iy_begin = range->begin[LOOP_IY], iy_size = range->end[LOOP_IY] - iy_begin;
-    const int32_t ix_begin = range->begin[LOOP_IX], ix_size = range->end[LOOP_IX] - ix_begin;
-    if (range->leader)
-        ++net_stats.scatter;
-    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-    for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
-    for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci) {
-        if (range->first)
-            for (int32_t iy = range->begin[LOOP_IY]; iy < range->end[LOOP_IY]; ++iy)
-                for (int32_t ix = range->begin[LOOP_IX]; ix < range->end[LOOP_IX]; ++ix)
-                    dX[(ci - dX_box->start[1]) * dX_box->stride[1] + (iy - dX_box->start[2]) * dX_box->stride[2] + ix - dX_box->start[3]] = 0;
-        for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co)
-        for (int32_t oy = dY_box->start[2]; oy < oy_end; ++oy) {
-            const int32_t top = oy * STRIDE_Y - PAD_TOP;
-            const int32_t ky_begin = net_inside_begin(top, DILATION_Y, iy_begin, range->begin[LOOP_KY]);
-            const int32_t ky_end = net_inside_end(top, DILATION_Y, iy_begin, iy_size, range->end[LOOP_KY]);
-            for (int32_t ox = dY_box->start[3]; ox < ox_end; ++ox) {
-                const int32_t left = ox * STRIDE_X - PAD_LEFT;
-                const int32_t kx_begin = net_inside_begin(left, DILATION_X, ix_begin, range->begin[LOOP_KX]);
-                const int32_t kx_end = net_inside_end(left, DILATION_X, ix_begin, ix_size, range->end[LOOP_KX]);
-                const float value = dY[(co - dY_box->start[1]) * dY_box->stride[1] + (oy - dY_box->start[2]) * dY_box->stride[2] + ox - dY_box->start[3]];
-                for (int32_t ky = ky_begin; ky < ky_end; ++ky)
-                    for (int32_t kx = kx_begin; kx < kx_end; ++kx)
-                        dX[(ci - dX_box->start[1]) * dX_box->stride[1] + ((top + ky * DILATION_Y) - dX_box->start[2]) * dX_box->stride[2] + (left + kx * DILATION_X) - dX_box->start[3]] +=
-                            value * W[(co - W_box->start[0]) * W_box->stride[0] + (ci - W_box->start[1]) * W_box->stride[1] + (ky - W_box->start[2]) * W_box->stride[2] + kx - W_box->start[3]];
-            }
-        }
-    }
+        /* scatter: each dY value is added to the dX positions of this part that it touches */
+        const int32_t oy_end = dY_box->start[2] + dY_box->size[2], ox_end = dY_box->start[3] + dY_box->size[3];
+        const int32_t iy_begin = range->begin[LOOP_IY], iy_size = range->end[LOOP_IY] - iy_begin;
+        const int32_t ix_begin = range->begin[LOOP_IX], ix_size = range->end[LOOP_IX] - ix_begin;
+        if (range->leader)
+            ++net_stats.scatter;
+        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
+            for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
+                for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci) {
+                    if (range->first)
+                        for (int32_t iy = range->begin[LOOP_IY]; iy < range->end[LOOP_IY]; ++iy)
+                            for (int32_t ix = range->begin[LOOP_IX]; ix < range->end[LOOP_IX]; ++ix)
+                                dX[(ci - dX_box->start[1]) * dX_box->stride[1] + (iy - dX_box->start[2]) * dX_box->stride[2] + ix - dX_box->start[3]] = 0;
+                    for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co)
+                        for (int32_t oy = dY_box->start[2]; oy < oy_end; ++oy) {
+                            const int32_t top = oy * STRIDE_Y - PAD_TOP;
+                            const int32_t ky_begin = net_inside_begin(top, DILATION_Y, iy_begin, range->begin[LOOP_KY]);
+                            const int32_t ky_end = net_inside_end(top, DILATION_Y, iy_begin, iy_size, range->end[LOOP_KY]);
+                            for (int32_t ox = dY_box->start[3]; ox < ox_end; ++ox) {
+                                const int32_t left = ox * STRIDE_X - PAD_LEFT;
+                                const int32_t kx_begin = net_inside_begin(left, DILATION_X, ix_begin, range->begin[LOOP_KX]);
+                                const int32_t kx_end = net_inside_end(left, DILATION_X, ix_begin, ix_size, range->end[LOOP_KX]);
+                                const float value = dY[(co - dY_box->start[1]) * dY_box->stride[1] + (oy - dY_box->start[2]) * dY_box->stride[2] + ox - dY_box->start[3]];
+                                for (int32_t ky = ky_begin; ky < ky_end; ++ky)
+                                    for (int32_t kx = kx_begin; kx < kx_end; ++kx)
+                                        dX[(ci - dX_box->start[1]) * dX_box->stride[1] + ((top + ky * DILATION_Y) - dX_box->start[2]) * dX_box->stride[2] + (left + kx * DILATION_X) - dX_box->start[3]] +=
+                                            value * W[(co - dY_box->start[1]) * W_box->stride[0] + (ci - W_box->start[1]) * W_box->stride[1] + (ky - W_box->start[2]) * W_box->stride[2] + kx - W_box->start[3]];
+                            }
+                        }
+                }
     }
 }
 
@@ -455,26 +1083,26 @@ static void ConvGradW_main_1(const net_tile_t *tile, const net_range_t *range)
     enum { STRIDE_Y = 1, STRIDE_X = 1, PAD_TOP = 1, PAD_LEFT = 1 };
     enum { DILATION_Y = 1, DILATION_X = 1 };
     for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
-    for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co)
-    for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci)
-    for (int32_t ky = range->begin[LOOP_KY]; ky < range->end[LOOP_KY]; ++ky) {
-        const int32_t top = ky * DILATION_Y - PAD_TOP;
-        const int32_t oy_begin = net_inside_begin(top, STRIDE_Y, X_box->start[2], range->begin[LOOP_OY]);
-        const int32_t oy_end = net_inside_end(top, STRIDE_Y, X_box->start[2], X_box->size[2], range->end[LOOP_OY]);
-        for (int32_t kx = range->begin[LOOP_KX]; kx < range->end[LOOP_KX]; ++kx) {
-            const int32_t left = kx * DILATION_X - PAD_LEFT;
-            const int32_t ox_begin = net_inside_begin(left, STRIDE_X, X_box->start[3], range->begin[LOOP_OX]);
-            const int32_t ox_end = net_inside_end(left, STRIDE_X, X_box->start[3], X_box->size[3], range->end[LOOP_OX]);
-            float *const result = &dW[(co - dW_box->start[0]) * dW_box->stride[0] + (ci - dW_box->start[1]) * dW_box->stride[1] + (ky - dW_box->start[2]) * dW_box->stride[2] + kx - dW_box->start[3]];
-            float sum = range->first ? 0 : *result;
-            for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-                for (int32_t oy = oy_begin; oy < oy_end; ++oy)
-                    for (int32_t ox = ox_begin; ox < ox_end; ++ox)
-                        sum += dY[(co - dY_box->start[1]) * dY_box->stride[1] + (oy - dY_box->start[2]) * dY_box->stride[2] + ox - dY_box->start[3]] *
-                               X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + oy * STRIDE_Y) - X_box->start[2]) * X_box->stride[2] + (left + ox * STRIDE_X) - X_box->start[3]];
-            *result = sum;
-        }
-    }
+        for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co)
+            for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci)
+                for (int32_t ky = range->begin[LOOP_KY]; ky < range->end[LOOP_KY]; ++ky) {
+                    const int32_t top = ky * DILATION_Y - PAD_TOP;
+                    const int32_t oy_begin = net_inside_begin(top, STRIDE_Y, X_box->start[2], range->begin[LOOP_OY]);
+                    const int32_t oy_end = net_inside_end(top, STRIDE_Y, X_box->start[2], X_box->size[2], range->end[LOOP_OY]);
+                    for (int32_t kx = range->begin[LOOP_KX]; kx < range->end[LOOP_KX]; ++kx) {
+                        const int32_t left = kx * DILATION_X - PAD_LEFT;
+                        const int32_t ox_begin = net_inside_begin(left, STRIDE_X, X_box->start[3], range->begin[LOOP_OX]);
+                        const int32_t ox_end = net_inside_end(left, STRIDE_X, X_box->start[3], X_box->size[3], range->end[LOOP_OX]);
+                        float *const result = &dW[(co - dY_box->start[1]) * dW_box->stride[0] + (ci - dW_box->start[1]) * dW_box->stride[1] + (ky - dW_box->start[2]) * dW_box->stride[2] + kx - dW_box->start[3]];
+                        float sum = range->first ? 0 : *result;
+                        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
+                            for (int32_t oy = oy_begin; oy < oy_end; ++oy)
+                                for (int32_t ox = ox_begin; ox < ox_end; ++ox)
+                                    sum += dY[(co - dY_box->start[1]) * dY_box->stride[1] + (oy - dY_box->start[2]) * dY_box->stride[2] + ox - dY_box->start[3]] *
+                                        X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + oy * STRIDE_Y) - X_box->start[2]) * X_box->stride[2] + (left + ox * STRIDE_X) - X_box->start[3]];
+                        *result = sum;
+                    }
+                }
 }
 
 static void BatchNormalizationGrad_sums_1(const net_tile_t *tile, const net_range_t *range)
@@ -482,28 +1110,77 @@ static void BatchNormalizationGrad_sums_1(const net_tile_t *tile, const net_rang
     enum { LOOP_C = 0, LOOP_N = 1, LOOP_S = 2 }; /* loops */
     const net_operand_t *const dY_box = &tile->operand[0];
     const float *const dY = dY_box->data;
-    const net_operand_t *const X_box = &tile->operand[1];
-    const float *const X = X_box->data;
-    const net_operand_t *const saved_mean_box = &tile->operand[3];
-    const float *const saved_mean = saved_mean_box->data;
-    const net_operand_t *const saved_inv_std_box = &tile->operand[4];
-    const float *const saved_inv_std = saved_inv_std_box->data;
-    const net_operand_t *const dscale_box = &tile->operand[6];
-    float *const dscale = dscale_box->data;
-    const net_operand_t *const dB_box = &tile->operand[7];
-    float *const dB = dB_box->data;
+    const float *const X = tile->operand[1].data;
+    const float *const saved_mean = tile->operand[3].data;
+    const float *const saved_inv_std = tile->operand[4].data;
+    float *const dscale = tile->operand[6].data;
+    float *const dB = tile->operand[7].data;
     for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c) {
-        const float centre = saved_mean[c - saved_mean_box->start[0]], inv_std = saved_inv_std[c - saved_inv_std_box->start[0]];
-        float sum_dy = range->first ? 0 : dB[c - dB_box->start[0]];
-        float sum_product = range->first ? 0 : dscale[c - dscale_box->start[0]];
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-            for (int32_t s = range->begin[LOOP_S]; s < range->end[LOOP_S]; ++s) {
-                const float dy = dY[(c - dY_box->start[1]) * dY_box->stride[1] + s - dY_box->start[2]];
-                sum_dy += dy;
-                sum_product += dy * ((X[(c - X_box->start[1]) * X_box->stride[1] + s - X_box->start[2]] - centre) * inv_std);
+        const float centre = saved_mean[c - dY_box->start[1]];
+        float plain_0 = 0, plain_1 = 0, plain_2 = 0, plain_3 = 0;
+        float product_0 = 0, product_1 = 0, product_2 = 0, product_3 = 0;
+        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
+            const float *dY_at = &dY[(c - dY_box->start[1]) * dY_box->stride[1] + range->begin[LOOP_S] - dY_box->start[2]];
+            const float *X_at = &X[(c - dY_box->start[1]) * dY_box->stride[1] + range->begin[LOOP_S] - dY_box->start[2]];
+            __asm__("" : "+r"(dY_at), "+r"(X_at));
+            const float *const end = dY_at + (range->end[LOOP_S] - range->begin[LOOP_S]), *const stop = end - (range->end[LOOP_S] - range->begin[LOOP_S]) % 8;
+            while (dY_at != stop) {
+                const float dY_0 = dY_at[0];
+                const float X_0 = X_at[0];
+                const float dY_1 = dY_at[1];
+                const float X_1 = X_at[1];
+                const float centred_0 = X_0 - centre;
+                const float dY_2 = dY_at[2];
+                plain_0 += dY_0;
+                const float X_2 = X_at[2];
+                product_0 += dY_0 * centred_0;
+                const float centred_1 = X_1 - centre;
+                const float dY_3 = dY_at[3];
+                plain_1 += dY_1;
+                const float X_3 = X_at[3];
+                product_1 += dY_1 * centred_1;
+                const float centred_2 = X_2 - centre;
+                const float dY_4 = dY_at[4];
+                plain_2 += dY_2;
+                const float X_4 = X_at[4];
+                product_2 += dY_2 * centred_2;
+                const float centred_3 = X_3 - centre;
+                const float dY_5 = dY_at[5];
+                plain_3 += dY_3;
+                const float X_5 = X_at[5];
+                product_3 += dY_3 * centred_3;
+                const float centred_4 = X_4 - centre;
+                const float dY_6 = dY_at[6];
+                plain_0 += dY_4;
+                const float X_6 = X_at[6];
+                product_0 += dY_4 * centred_4;
+                const float centred_5 = X_5 - centre;
+                const float dY_7 = dY_at[7];
+                plain_1 += dY_5;
+                const float X_7 = X_at[7];
+                product_1 += dY_5 * centred_5;
+                const float centred_6 = X_6 - centre;
+                plain_2 += dY_6;
+                product_2 += dY_6 * centred_6;
+                const float centred_7 = X_7 - centre;
+                plain_3 += dY_7;
+                product_3 += dY_7 * centred_7;
+                dY_at += 8;
+                X_at += 8;
             }
-        dB[c - dB_box->start[0]] = sum_dy;
-        dscale[c - dscale_box->start[0]] = sum_product;
+            while (dY_at != end) {
+                const float dY_0 = dY_at[0];
+                const float X_0 = X_at[0];
+                const float centred_0 = X_0 - centre;
+                plain_0 += dY_0;
+                product_0 += dY_0 * centred_0;
+                ++dY_at;
+                ++X_at;
+            }
+        }
+        const float sum = (range->first ? 0 : dscale[c - dY_box->start[1]]) + ((product_0 + product_1) + (product_2 + product_3));
+        dscale[c - dY_box->start[1]] = range->last ? sum * saved_inv_std[c - dY_box->start[1]] : sum;
+        dB[c - dY_box->start[1]] = (range->first ? 0 : dB[c - dY_box->start[1]]) + ((plain_0 + plain_1) + (plain_2 + plain_3));
     }
 }
 
@@ -512,29 +1189,89 @@ static void BatchNormalizationGrad_apply_1(const net_tile_t *tile, const net_ran
     enum { LOOP_C = 0, LOOP_N = 1, LOOP_S = 2 }; /* loops */
     const net_operand_t *const dY_box = &tile->operand[0];
     const float *const dY = dY_box->data;
-    const net_operand_t *const X_box = &tile->operand[1];
-    const float *const X = X_box->data;
-    const net_operand_t *const scale_box = &tile->operand[2];
-    const float *const scale = scale_box->data;
-    const net_operand_t *const saved_mean_box = &tile->operand[3];
-    const float *const saved_mean = saved_mean_box->data;
-    const net_operand_t *const saved_inv_std_box = &tile->operand[4];
-    const float *const saved_inv_std = saved_inv_std_box->data;
-    const net_operand_t *const dX_box = &tile->operand[5];
-    float *const dX = dX_box->data;
-    const net_operand_t *const dscale_box = &tile->operand[6];
-    const float *const dscale = dscale_box->data;
-    const net_operand_t *const dB_box = &tile->operand[7];
-    const float *const dB = dB_box->data;
+    const float *const X = tile->operand[1].data;
+    const float *const scale = tile->operand[2].data;
+    const float *const saved_mean = tile->operand[3].data;
+    const float *const saved_inv_std = tile->operand[4].data;
+    float *const dX = tile->operand[5].data;
+    const float *const dscale = tile->operand[6].data;
+    const float *const dB = tile->operand[7].data;
     for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c) {
-        const float centre = saved_mean[c - saved_mean_box->start[0]], inv_std = saved_inv_std[c - saved_inv_std_box->start[0]];
-        const float factor = scale[c - scale_box->start[0]] * inv_std;
-        const float mean_dy = dB[c - dB_box->start[0]] * 4.1666668e-02f;
-        const float slope = dscale[c - dscale_box->start[0]] * 4.1666668e-02f * inv_std;
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-            for (int32_t s = range->begin[LOOP_S]; s < range->end[LOOP_S]; ++s)
-                dX[(c - dX_box->start[1]) * dX_box->stride[1] + s - dX_box->start[2]] =
-                    factor * (dY[(c - dY_box->start[1]) * dY_box->stride[1] + s - dY_box->start[2]] - mean_dy - (X[(c - X_box->start[1]) * X_box->stride[1] + s - X_box->start[2]] - centre) * slope);
+        const float centre = saved_mean[c - dY_box->start[1]], inv_std = saved_inv_std[c - dY_box->start[1]];
+        const float factor = scale[c - dY_box->start[1]] * inv_std;
+        const float shift = dB[c - dY_box->start[1]] * 4.1666668e-02f * factor;
+        const float slope = dscale[c - dY_box->start[1]] * 4.1666668e-02f * inv_std * factor;
+        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
+            const float *dY_at = &dY[(c - dY_box->start[1]) * dY_box->stride[1] + range->begin[LOOP_S] - dY_box->start[2]];
+            const float *X_at = &X[(c - dY_box->start[1]) * dY_box->stride[1] + range->begin[LOOP_S] - dY_box->start[2]];
+            float *dX_at = &dX[(c - dY_box->start[1]) * dY_box->stride[1] + range->begin[LOOP_S] - dY_box->start[2]];
+            __asm__("" : "+r"(dY_at), "+r"(X_at), "+r"(dX_at));
+            const float *const end = dY_at + (range->end[LOOP_S] - range->begin[LOOP_S]), *const stop = end - (range->end[LOOP_S] - range->begin[LOOP_S]) % 8;
+            while (dY_at != stop) {
+                const float dY_0 = dY_at[0];
+                const float X_0 = X_at[0];
+                const float dY_1 = dY_at[1];
+                const float X_1 = X_at[1];
+                const float scaled_0 = dY_0 * factor - shift;
+                const float dY_2 = dY_at[2];
+                const float centred_0 = X_0 - centre;
+                const float X_2 = X_at[2];
+                const float dX_0 = scaled_0 - centred_0 * slope;
+                const float scaled_1 = dY_1 * factor - shift;
+                const float dY_3 = dY_at[3];
+                const float centred_1 = X_1 - centre;
+                const float X_3 = X_at[3];
+                const float dX_1 = scaled_1 - centred_1 * slope;
+                dX_at[0] = dX_0;
+                const float scaled_2 = dY_2 * factor - shift;
+                const float dY_4 = dY_at[4];
+                const float centred_2 = X_2 - centre;
+                const float X_4 = X_at[4];
+                const float dX_2 = scaled_2 - centred_2 * slope;
+                dX_at[1] = dX_1;
+                const float scaled_3 = dY_3 * factor - shift;
+                const float dY_5 = dY_at[5];
+                const float centred_3 = X_3 - centre;
+                const float X_5 = X_at[5];
+                const float dX_3 = scaled_3 - centred_3 * slope;
+                dX_at[2] = dX_2;
+                const float scaled_4 = dY_4 * factor - shift;
+                const float dY_6 = dY_at[6];
+                const float centred_4 = X_4 - centre;
+                const float X_6 = X_at[6];
+                const float dX_4 = scaled_4 - centred_4 * slope;
+                dX_at[3] = dX_3;
+                const float scaled_5 = dY_5 * factor - shift;
+                const float dY_7 = dY_at[7];
+                const float centred_5 = X_5 - centre;
+                const float X_7 = X_at[7];
+                const float dX_5 = scaled_5 - centred_5 * slope;
+                dX_at[4] = dX_4;
+                const float scaled_6 = dY_6 * factor - shift;
+                dX_at[5] = dX_5;
+                const float centred_6 = X_6 - centre;
+                const float dX_6 = scaled_6 - centred_6 * slope;
+                const float scaled_7 = dY_7 * factor - shift;
+                dX_at[6] = dX_6;
+                const float centred_7 = X_7 - centre;
+                const float dX_7 = scaled_7 - centred_7 * slope;
+                dX_at[7] = dX_7;
+                dY_at += 8;
+                X_at += 8;
+                dX_at += 8;
+            }
+            while (dY_at != end) {
+                const float dY_0 = dY_at[0];
+                const float X_0 = X_at[0];
+                const float scaled_0 = dY_0 * factor - shift;
+                const float centred_0 = X_0 - centre;
+                const float dX_0 = scaled_0 - centred_0 * slope;
+                dX_at[0] = dX_0;
+                ++dY_at;
+                ++X_at;
+                ++dX_at;
+            }
+        }
     }
 }
 
@@ -550,26 +1287,26 @@ static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
     enum { STRIDE_Y = 2, STRIDE_X = 2, PAD_TOP = 1, PAD_LEFT = 1 };
     enum { DILATION_Y = 1, DILATION_X = 1 };
     for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
-    for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co)
-    for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci)
-    for (int32_t ky = range->begin[LOOP_KY]; ky < range->end[LOOP_KY]; ++ky) {
-        const int32_t top = ky * DILATION_Y - PAD_TOP;
-        const int32_t oy_begin = net_inside_begin(top, STRIDE_Y, X_box->start[2], range->begin[LOOP_OY]);
-        const int32_t oy_end = net_inside_end(top, STRIDE_Y, X_box->start[2], X_box->size[2], range->end[LOOP_OY]);
-        for (int32_t kx = range->begin[LOOP_KX]; kx < range->end[LOOP_KX]; ++kx) {
-            const int32_t left = kx * DILATION_X - PAD_LEFT;
-            const int32_t ox_begin = net_inside_begin(left, STRIDE_X, X_box->start[3], range->begin[LOOP_OX]);
-            const int32_t ox_end = net_inside_end(left, STRIDE_X, X_box->start[3], X_box->size[3], range->end[LOOP_OX]);
-            float *const result = &dW[(co - dW_box->start[0]) * dW_box->stride[0] + (ci - dW_box->start[1]) * dW_box->stride[1] + (ky - dW_box->start[2]) * dW_box->stride[2] + kx - dW_box->start[3]];
-            float sum = range->first ? 0 : *result;
-            for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-                for (int32_t oy = oy_begin; oy < oy_end; ++oy)
-                    for (int32_t ox = ox_begin; ox < ox_end; ++ox)
-                        sum += dY[(co - dY_box->start[1]) * dY_box->stride[1] + (oy - dY_box->start[2]) * dY_box->stride[2] + ox - dY_box->start[3]] *
-                               X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + oy * STRIDE_Y) - X_box->start[2]) * X_box->stride[2] + (left + ox * STRIDE_X) - X_box->start[3]];
-            *result = sum;
-        }
-    }
+        for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co)
+            for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci)
+                for (int32_t ky = range->begin[LOOP_KY]; ky < range->end[LOOP_KY]; ++ky) {
+                    const int32_t top = ky * DILATION_Y - PAD_TOP;
+                    const int32_t oy_begin = net_inside_begin(top, STRIDE_Y, X_box->start[2], range->begin[LOOP_OY]);
+                    const int32_t oy_end = net_inside_end(top, STRIDE_Y, X_box->start[2], X_box->size[2], range->end[LOOP_OY]);
+                    for (int32_t kx = range->begin[LOOP_KX]; kx < range->end[LOOP_KX]; ++kx) {
+                        const int32_t left = kx * DILATION_X - PAD_LEFT;
+                        const int32_t ox_begin = net_inside_begin(left, STRIDE_X, X_box->start[3], range->begin[LOOP_OX]);
+                        const int32_t ox_end = net_inside_end(left, STRIDE_X, X_box->start[3], X_box->size[3], range->end[LOOP_OX]);
+                        float *const result = &dW[(co - dY_box->start[1]) * dW_box->stride[0] + (ci - dW_box->start[1]) * dW_box->stride[1] + (ky - dW_box->start[2]) * dW_box->stride[2] + kx - dW_box->start[3]];
+                        float sum = range->first ? 0 : *result;
+                        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
+                            for (int32_t oy = oy_begin; oy < oy_end; ++oy)
+                                for (int32_t ox = ox_begin; ox < ox_end; ++ox)
+                                    sum += dY[(co - dY_box->start[1]) * dY_box->stride[1] + (oy - dY_box->start[2]) * dY_box->stride[2] + ox - dY_box->start[3]] *
+                                        X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + oy * STRIDE_Y) - X_box->start[2]) * X_box->stride[2] + (left + ox * STRIDE_X) - X_box->start[3]];
+                        *result = sum;
+                    }
+                }
 }
 
 static void SGD_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -577,14 +1314,63 @@ static void SGD_main_1(const net_tile_t *tile, const net_range_t *range)
     enum { LOOP_I = 0 }; /* loops */
     const net_operand_t *const weight_box = &tile->operand[0];
     const float *const weight = weight_box->data;
-    const net_operand_t *const gradient_box = &tile->operand[1];
-    const float *const gradient = gradient_box->data;
+    const float *const gradient = tile->operand[1].data;
     const float *const learning_rate = tile->operand[2].data;
-    const net_operand_t *const updated_box = &tile->operand[3];
-    float *const updated = updated_box->data;
+    float *const updated = tile->operand[3].data;
     const float rate = learning_rate[0];
-    for (int32_t i = range->begin[LOOP_I]; i < range->end[LOOP_I]; ++i)
-        updated[i - updated_box->start[0]] = weight[i - weight_box->start[0]] - rate * gradient[i - gradient_box->start[0]];
+    {
+        const float *weight_at = &weight[range->begin[LOOP_I] - weight_box->start[0]];
+        const float *gradient_at = &gradient[range->begin[LOOP_I] - weight_box->start[0]];
+        float *updated_at = &updated[range->begin[LOOP_I] - weight_box->start[0]];
+        __asm__("" : "+r"(weight_at), "+r"(gradient_at), "+r"(updated_at));
+        const float *const end = weight_at + (range->end[LOOP_I] - range->begin[LOOP_I]), *const stop = end - (range->end[LOOP_I] - range->begin[LOOP_I]) % 8;
+        while (weight_at != stop) {
+            const float weight_0 = weight_at[0];
+            const float gradient_0 = gradient_at[0];
+            const float weight_1 = weight_at[1];
+            const float gradient_1 = gradient_at[1];
+            const float updated_0 = weight_0 - rate * gradient_0;
+            const float weight_2 = weight_at[2];
+            const float gradient_2 = gradient_at[2];
+            const float updated_1 = weight_1 - rate * gradient_1;
+            const float weight_3 = weight_at[3];
+            const float gradient_3 = gradient_at[3];
+            updated_at[0] = updated_0;
+            const float updated_2 = weight_2 - rate * gradient_2;
+            const float weight_4 = weight_at[4];
+            const float gradient_4 = gradient_at[4];
+            updated_at[1] = updated_1;
+            const float updated_3 = weight_3 - rate * gradient_3;
+            const float weight_5 = weight_at[5];
+            const float gradient_5 = gradient_at[5];
+            updated_at[2] = updated_2;
+            const float updated_4 = weight_4 - rate * gradient_4;
+            const float weight_6 = weight_at[6];
+            const float gradient_6 = gradient_at[6];
+            updated_at[3] = updated_3;
+            const float updated_5 = weight_5 - rate * gradient_5;
+            const float weight_7 = weight_at[7];
+            const float gradient_7 = gradient_at[7];
+            updated_at[4] = updated_4;
+            const float updated_6 = weight_6 - rate * gradient_6;
+            updated_at[5] = updated_5;
+            const float updated_7 = weight_7 - rate * gradient_7;
+            updated_at[6] = updated_6;
+            updated_at[7] = updated_7;
+            weight_at += 8;
+            gradient_at += 8;
+            updated_at += 8;
+        }
+        while (weight_at != end) {
+            const float weight_0 = weight_at[0];
+            const float gradient_0 = gradient_at[0];
+            const float updated_0 = weight_0 - rate * gradient_0;
+            updated_at[0] = updated_0;
+            ++weight_at;
+            ++gradient_at;
+            ++updated_at;
+        }
+    }
 }
 
 static void BatchNormalization_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -592,22 +1378,64 @@ static void BatchNormalization_main_1(const net_tile_t *tile, const net_range_t 
     enum { LOOP_C = 0, LOOP_N = 1, LOOP_S = 2 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[0];
     const float *const X = X_box->data;
-    const net_operand_t *const scale_box = &tile->operand[1];
-    const float *const scale = scale_box->data;
-    const net_operand_t *const B_box = &tile->operand[2];
-    const float *const B = B_box->data;
-    const net_operand_t *const input_mean_box = &tile->operand[3];
-    const float *const input_mean = input_mean_box->data;
-    const net_operand_t *const input_var_box = &tile->operand[4];
-    const float *const input_var = input_var_box->data;
-    const net_operand_t *const Y_box = &tile->operand[5];
-    float *const Y = Y_box->data;
+    const float *const scale = tile->operand[1].data;
+    const float *const B = tile->operand[2].data;
+    const float *const input_mean = tile->operand[3].data;
+    const float *const input_var = tile->operand[4].data;
+    float *const Y = tile->operand[5].data;
     for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c) {
-        const float factor = scale[c - scale_box->start[0]] / net_sqrt(input_var[c - input_var_box->start[0]] + 1.0e-05f);
-        const float shift = B[c - B_box->start[0]], centre = input_mean[c - input_mean_box->start[0]];
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-            for (int32_t s = range->begin[LOOP_S]; s < range->end[LOOP_S]; ++s)
-                Y[(c - Y_box->start[1]) * Y_box->stride[1] + s - Y_box->start[2]] = (X[(c - X_box->start[1]) * X_box->stride[1] + s - X_box->start[2]] - centre) * factor + shift;
+        const float factor = scale[c - X_box->start[1]] / net_sqrt(input_var[c - X_box->start[1]] + 1.0e-05f);
+        const float shift = B[c - X_box->start[1]], centre = input_mean[c - X_box->start[1]];
+        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
+            const float *X_at = &X[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]];
+            float *Y_at = &Y[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]];
+            __asm__("" : "+r"(X_at), "+r"(Y_at));
+            const float *const end = X_at + (range->end[LOOP_S] - range->begin[LOOP_S]), *const stop = end - (range->end[LOOP_S] - range->begin[LOOP_S]) % 8;
+            while (X_at != stop) {
+                const float X_0 = X_at[0];
+                const float X_1 = X_at[1];
+                const float centred_0 = X_0 - centre;
+                const float X_2 = X_at[2];
+                const float Y_0 = centred_0 * factor + shift;
+                const float centred_1 = X_1 - centre;
+                const float X_3 = X_at[3];
+                const float Y_1 = centred_1 * factor + shift;
+                Y_at[0] = Y_0;
+                const float centred_2 = X_2 - centre;
+                const float X_4 = X_at[4];
+                const float Y_2 = centred_2 * factor + shift;
+                Y_at[1] = Y_1;
+                const float centred_3 = X_3 - centre;
+                const float X_5 = X_at[5];
+                const float Y_3 = centred_3 * factor + shift;
+                Y_at[2] = Y_2;
+                const float centred_4 = X_4 - centre;
+                const float X_6 = X_at[6];
+                const float Y_4 = centred_4 * factor + shift;
+                Y_at[3] = Y_3;
+                const float centred_5 = X_5 - centre;
+                const float X_7 = X_at[7];
+                const float Y_5 = centred_5 * factor + shift;
+                Y_at[4] = Y_4;
+                const float centred_6 = X_6 - centre;
+                Y_at[5] = Y_5;
+                const float Y_6 = centred_6 * factor + shift;
+                const float centred_7 = X_7 - centre;
+                Y_at[6] = Y_6;
+                const float Y_7 = centred_7 * factor + shift;
+                Y_at[7] = Y_7;
+                X_at += 8;
+                Y_at += 8;
+            }
+            while (X_at != end) {
+                const float X_0 = X_at[0];
+                const float centred_0 = X_0 - centre;
+                const float Y_0 = centred_0 * factor + shift;
+                Y_at[0] = Y_0;
+                ++X_at;
+                ++Y_at;
+            }
+        }
     }
 }
 
@@ -1057,7 +1885,7 @@ static const net_group_t step_groups[] = {
     {loops_19, blocks_25, phases_9, {0}, 1, 1, 0, 4, 1, false},
 };
 
-static const net_entry_t step_entry = {step_groups, 26, NET_CORES};
+static const net_entry_t step_entry = {step_groups, 26, NET_CORES, 0};
 
 static const net_group_t update_groups[] = {
     /* SGD: node 'conv1_weight/SGD', 1 tile */
@@ -1074,7 +1902,7 @@ static const net_group_t update_groups[] = {
     {loops_9, blocks_31, phases_18, {0}, 1, 1, 0, 4, 1, false},
 };
 
-static const net_entry_t update_entry = {update_groups, 6, NET_CORES};
+static const net_entry_t update_entry = {update_groups, 6, NET_CORES, 26};
 
 static const net_group_t infer_groups[] = {
     /* Conv: node 'conv1', 1 tile */
@@ -1095,7 +1923,7 @@ static const net_group_t infer_groups[] = {
     {loops_6, blocks_39, phases_6, {0}, 1, 3, 0, 4, 1, false},
 };
 
-static const net_entry_t infer_entry = {infer_groups, 8, NET_CORES};
+static const net_entry_t infer_entry = {infer_groups, 8, NET_CORES, 32};
 
 enum { RESET_ADDRESS = 2048, LEARNING_RATE_ADDRESS = 2056 }; /* in L1 */
 
@@ -1103,21 +1931,26 @@ int net_init(void) { return net_memory_open(NET_L1_BYTES, NET_L2_BYTES, NET_L3_B
 
 void net_close(void) { net_memory_close(); }
 
-void net_write(const net_tensor_t *tensor, const void *source)
+void net_write_part(const net_tensor_t *tensor, uint32_t offset, const void *source, uint32_t bytes)
 {
-    net_memory_write(tensor->level, tensor->address, source, tensor->bytes);
+    net_memory_write(tensor->level, tensor->address + offset, source, bytes);
 }
 
-void net_read(const net_tensor_t *tensor, void *destination)
+void net_read_part(const net_tensor_t *tensor, uint32_t offset, void *destination, uint32_t bytes)
 {
-    net_memory_read(tensor->level, tensor->address, destination, tensor->bytes);
+    net_memory_read(tensor->level, tensor->address + offset, destination, bytes);
 }
+
+void net_write(const net_tensor_t *tensor, const void *source) { net_write_part(tensor, 0, source, tensor->bytes); }
+
+void net_read(const net_tensor_t *tensor, void *destination) { net_read_part(tensor, 0, destination, tensor->bytes); }
 
 void net_step(const void *const data[NET_DATA_COUNT], bool reset)
 {
     const uint8_t flag = reset;
     for (int i = 0; i < NET_DATA_COUNT; ++i)
-        net_write(&net_tensors[i], data[i]);
+        if (data[i])
+            net_write(&net_tensors[i], data[i]);
     net_memory_write(NET_L1, RESET_ADDRESS, &flag, sizeof flag);
     net_run(&step_entry);
 }
@@ -1125,7 +1958,8 @@ void net_step(const void *const data[NET_DATA_COUNT], bool reset)
 void net_infer(const void *const data[NET_INPUT_COUNT])
 {
     for (int i = 0; i < NET_INPUT_COUNT; ++i)
-        net_write(&net_tensors[i], data[i]);
+        if (data[i])
+            net_write(&net_tensors[i], data[i]);
     net_run(&infer_entry);
 }
 

@@ -35,7 +35,13 @@ void net_close(void);
 void net_write(const net_tensor_t *tensor, const void *source);
 void net_read(const net_tensor_t *tensor, void *destination);
 
-/* One mini-batch: forward, loss, backward, accumulation. The loss is the tensor with role NET_LOSS. */
+/* The same for bytes [offset, offset + bytes) of it, where memory is short. Multiples of 4. */
+void net_write_part(const net_tensor_t *tensor, uint32_t offset, const void *source, uint32_t bytes);
+void net_read_part(const net_tensor_t *tensor, uint32_t offset, void *destination, uint32_t bytes);
+
+/* One mini-batch: forward, loss, backward, accumulation. The loss is the tensor with role NET_LOSS. data[i] belongs into
+ * net_tensors[i]; NULL: it has been written there just before.
+ */
 void net_step(const void *const data[NET_DATA_COUNT], bool reset);
 
 /* Inference with the present weights and running statistics; the result is the tensor with role NET_PREDICTION. */
