@@ -21,7 +21,9 @@ const net_tensor_t net_tensors[NET_TENSOR_COUNT] = {
 % for text in bodies.values():
 ${text}
 % endfor
-/* ---- tables: {start, size} of every tile; {extent, loops, regions}; {extent, tile, count, reduction} ------- */
+/* ---- tables: {start, size} of tiles' regions; shapes and work of the groups, see net_runtime.h -------------- */
+
+static const net_interval_t regions[] = {${regions}};
 
 % for definition in tables:
 ${definition}
@@ -34,11 +36,11 @@ ${definition}
 static const net_group_t ${name}_groups[] = {
 % for g in groups:
     /* ${g.comment} */
-    {${g.loops}, ${g.blocks}, ${g.phases}, {${g.order}}, ${g.group.tiles}, ${len(g.group.loops)}, ${len(g.group.order)}, ${len(g.group.blocks)}, ${len(g.group.bodies)}, ${str(g.group.double_buffer).lower()}},
+    {&${g.shape}.head, &${g.work}.head, &${g.tile}, sizeof ${g.shape}, sizeof ${g.work}, sizeof ${g.tile}},
 % endfor
 };
 
-static const net_entry_t ${name}_entry = {${name}_groups, ${len(groups)}, NET_CORES, ${first_group}};
+static const net_entry_t ${name}_entry = {${name}_groups, regions, ${len(groups)}, NET_CORES, ${first_group}};
 <% first_group += len(groups) %>\
 
 % endfor

@@ -29,6 +29,9 @@ from deeploy_ext.training.task import ForwardNetwork, TrainingSpec, TrainingTask
 
 GAP9 = load_target("gap9")
 
+FIXED_L1 = GAP9.reserved(GAP9.cores, 0)["L1"]
+"""Bytes of L1 that no tensor can have: tests of little L1 give so many more."""
+
 
 @functools.cache
 def task_of(reference: str, **options: Any) -> TrainingTask:

@@ -19,6 +19,7 @@ from deeploy_ext.harness.files import MANIFEST, Outputs
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import ForwardNetwork
+from support import FIXED_L1
 
 NET = ("-t", "TinyCNN")
 
@@ -133,7 +134,7 @@ def test_a_plan_of_another_network_is_refused(empty: Path, capsys: pytest.Captur
 
 @pytest.mark.parametrize("promote", [False, True])
 def test_the_plan_predicts_the_bytes_that_are_moved(promote: bool) -> None:
-    options = pipeline.RunOptions("TinyCNN", promote=promote, l1=14000, steps=2, accumulation=3)
+    options = pipeline.RunOptions("TinyCNN", promote=promote, l1=FIXED_L1 + 3_760, steps=2, accumulation=3)
     with Outputs(json_file=None, out=None, dump=None) as outputs:
         report = pipeline.run(options, outputs, Terminal(-1))
     step, update, infer = (report.traffic[entry] for entry in ("step", "update", "infer"))

@@ -39,14 +39,12 @@ class TensorRow:
 
 @dataclass(frozen=True)
 class GroupText:
-    """C text of one group."""
+    """A group in C: a comment, and the names of its tables."""
 
     comment: str
-    phases: str
-    blocks: str
-    loops: str
-    order: str
-    group: Group
+    shape: str
+    work: str
+    tile: str
 
 
 def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> EmittedProgram:
@@ -63,7 +61,8 @@ def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> E
     sizes = {level: _bytes(plan, target, level) for level in ("L1", "L2", "L3")}
     context = {
         "task": task, "plan": plan, "rows": rows, "entries": entries, "bodies": bodies.functions(),
-        "tables": tables.definitions, "fingerprint": _fingerprint(rows), "sizes": sizes, "homes": homes,
+        "regions": tables.region_text(), "tables": tables.definitions,
+        "fingerprint": _fingerprint(rows), "sizes": sizes, "homes": homes,
         "data_count": sum(row.entry.role == Role.DATA for row in rows),
         "input_count": _input_count(task, rows),
         "c_string": c_string, "c_comment": c_comment, "c_float": c_float, "batches": len(task.batches),
@@ -145,11 +144,9 @@ def _group(call: Call, group: Group, bodies: Bodies, tables: Tables, homes: dict
     title = f"{call.invocation.operator.op_type}{names and ' '}{names}: node '{node}'"
     return GroupText(
         f"{title}, {how}{', double-buffered' if group.double_buffer else ''}",
-        tables.array("net_phase_t", "phases", rows),
-        tables.blocks(group, homes),
-        tables.loops(group),
-        ", ".join(map(str, group.order)) or "0",
-        group,
+        tables.shape(group),
+        tables.work(group, rows, homes),
+        tables.tile(group),
     )
 
 

@@ -1,36 +1,42 @@
-"""The constant tables of a group: region tables, axes, loops, blocks. Equal tables are emitted once."""
+"""The constant tables of a group: its shape (loops, axes), its work (phases, operands), its regions; equal ones once."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from deeploy_ext.codegen.text import c_comment
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.operators.nests import MAX_RANK
-from deeploy_ext.planning.plan import BlockPlan, Group, Placement
+from deeploy_ext.planning.plan import AxisPlan, Group, Placement
 
 MAX_LOOPS = 8
 MAX_OPERANDS = 10
+MAX_PHASES = 4
 _WIDTH = 116
 _STAGES = {"none": "NET_DIRECT", "tile": "NET_BY_TILE", "whole": "NET_WHOLE"}
 
 
 @dataclass
 class Tables:
-    """Collects C definitions; each method gives the name (or the initialiser) to refer to what it was given."""
+    """Collects C definitions; each method gives the name to refer to what it was given."""
 
     definitions: list[str] = field(default_factory=list[str])
+    regions: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     _names: dict[str, str] = field(default_factory=dict[str, str])
     _counts: dict[str, int] = field(default_factory=dict[str, int])
+    _rows: dict[tuple[tuple[int, int], ...], int] = field(default_factory=dict[tuple[tuple[int, int], ...], int])
     _heading: str = ""
 
     def begin(self, heading: str) -> None:
         """The tables that follow are those of another group; ``heading`` is fit for a comment."""
         self._heading = heading
 
-    def array(self, kind: str, stem: str, rows: list[str]) -> str:
-        """Name of a ``static const`` array of these rows."""
-        body = wrap(rows)
+    def region_text(self) -> str:
+        """Initialiser of the regions of all groups."""
+        return wrap([f"{{{start}, {size}}}" for start, size in self.regions or [(0, 0)]])
+
+    def _define(self, stem: str, kind: str, body: str) -> str:
         key = f"{kind} {body}"
         if key not in self._names:
             number = self._counts.get(stem, 0)
@@ -39,40 +45,72 @@ class Tables:
             if self._heading:
                 self.definitions.append(f"/* {self._heading} */")
                 self._heading = ""
-            self.definitions.append(f"static const {kind} {stem}_{number}[] = {{{body}}};")
+            self.definitions.append(f"static const {kind} {stem}_{number} = {{{body}}};")
         return self._names[key]
 
-    def loops(self, group: Group) -> str:
-        return self.array(
-            "net_loop_t",
-            "loops",
-            [
-                f"{{{loop.extent}, {loop.tile}, {loop.count}, {str(loop.reduction).lower()}}} /* {loop.name} */"
-                for loop in group.loops
-            ],
-        )
+    def _region(self, axis: AxisPlan) -> int:
+        """First row of an axis' regions; -1 when it is always whole."""
+        if axis.regions == ((0, axis.extent),):
+            return -1
+        if axis.regions not in self._rows:
+            self._rows[axis.regions] = len(self.regions)
+            self.regions.extend(axis.regions)
+        return self._rows[axis.regions]
 
-    def axes(self, block: BlockPlan) -> str:
+    def shape(self, group: Group) -> str:
+        """Name of the table of a group's geometry: head, loops, and the axes of all its operands."""
+        axes = [axis for block in group.blocks for axis in block.axes]
+        order = ", ".join(map(str, group.order)) or "0"
+        reductions = sum(1 << i for i, loop in enumerate(group.loops) if loop.reduction)
+        double = str(group.double_buffer).lower()
+        head = f"{{{group.tiles}, {{{order}}}, {len(group.loops)}, {len(group.order)}, {len(axes)}, {reductions:#x}, {double}}}"
+        loops = wrap([f"{{{loop.extent}, {loop.tile}, {loop.count}}}" for loop in group.loops])
         rows: list[str] = []
-        for axis in block.axes:
-            regions = self.array("net_interval_t", "regions", [f"{{{start}, {size}}}" for start, size in axis.regions])
+        for axis in axes:
             first, second = (*axis.loops, -1, -1)[:2]
-            rows.append(f"{{{axis.extent}, {{{first}, {second}}}, {regions}}}")
-        return self.array("net_axis_t", "axes", rows)
+            rows.append(f"{{{axis.extent}, {self._region(axis)}, {{{first}, {second}}}}}")
+        kind = f"struct {{ net_shape_t head; net_loop_t loops[{len(group.loops)}]; net_axis_t axes[{len(axes)}]; }}"
+        return self._define("shape", kind, f"{head}, {{{loops}}}, {{{wrap(rows)}}}")
 
-    def blocks(self, group: Group, homes: dict[str, Placement]) -> str:
+    def tile(self, group: Group) -> str:
+        """Name of the table that is the first tile of a group, as far as it is known: loops and boxes."""
+        loops = [f"{{0, {min(loop.tile, loop.extent)}}}" for loop in group.loops]
+        last = all(loop.count == 1 for loop in group.loops if loop.reduction)
+        operands: list[str] = []
+        for block in group.blocks:
+            boxes = [axis.regions[0] for axis in block.axes]
+            strides = [math.prod(size for _, size in boxes[i + 1 :]) for i in range(len(boxes))]
+            columns = [start for start, _ in boxes], [size for _, size in boxes], strides
+            operands.append("{0, " + ", ".join("{" + ", ".join(map(str, column)) + "}" for column in columns) + "}")
+        kind = f"struct {{ net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[{len(operands)}]; }}"
+        return self._define("tile", kind, f"{{{', '.join(loops)}}}, true, {str(last).lower()}, {{{wrap(operands)}}}")
+
+    def work(self, group: Group, phases: list[str], homes: dict[str, Placement]) -> str:
+        """Name of the table of what a group computes: its phases, and where its operands are."""
         rows: list[str] = []
+        axes = 0
         for block in group.blocks:
             home = homes[block.value]
             mask = sum(1 << loop for loop in block.loops)
+            size = math.prod(axis.extent for axis in block.axes) * block.item
             slots, stages = (", ".join(map(str, at)) or "0" for at in (block.slots, block.stage_slots))
             rows.append(
-                f"{{{self.axes(block)}, {home.address}, {{{slots}}}, {{{stages}}}, "
+                f"{{{home.address}, {size}, {{{slots}}}, {{{stages}}}, {axes}, "
                 f"NET_{home.level}, {_STAGES[block.stage]}, {len(block.axes)}, {block.item}, {len(block.slots)}, "
                 f"{mask:#x}, {str(block.loaded).lower()}, {str(block.stored).lower()}}} "
                 f"/* {block.operand}: {c_comment(block.value, 40)} */"
             )
-        return self.array("net_block_t", "blocks", rows)
+            axes += len(block.axes)
+        simple = str(_simple(group, homes)).lower()
+        head = f"{{{len(phases)}, {len(rows)}, {simple}, {{{', '.join(phases)}}}}}"
+        kind = f"struct {{ net_work_t head; net_block_t blocks[{len(rows)}]; }}"
+        return self._define("work", kind, f"{head}, {{{wrap(rows)}}}")
+
+
+def _simple(group: Group, homes: dict[str, Placement]) -> bool:
+    """Whether a group is one tile of whole tensors, none of which passes through L2 on its way."""
+    whole = all(axis.regions == ((0, axis.extent),) for block in group.blocks for axis in block.axes)
+    return group.tiles == 1 and whole and all(homes[block.value].level != "L3" for block in group.blocks)
 
 
 def wrap(rows: list[str]) -> str:
@@ -96,6 +134,7 @@ def check_limits(group: Group) -> None:
     for what, count, limit in (
         ("loops", len(group.loops), MAX_LOOPS),
         ("operands", len(group.blocks), MAX_OPERANDS),
+        ("phases", len(group.bodies), MAX_PHASES),
         ("axes", max((len(b.axes) for b in group.blocks), default=0), MAX_RANK),
         ("split loops per axis", max((len(axis.loops) for axis in regions), default=0), 2),
     ):

@@ -110,7 +110,7 @@ class GvsocEngine:
         sources += [*sorted(hal.glob("*.c")), hal / "start.S", driver / "driver.c", driver / "driver_gvsoc.c"]
         include_dirs = [program.directory, *(program.directory / name for name in program.include_dirs)]
         include_dirs += [folder / "hal", hal, hal / "include", driver]
-        flags = [*self.compiler.compile_flags, "-DNET_TRACE=1"]
+        flags = [*self.compiler.compile_flags, "-DNET_TRACE=2"]
         if self._isa == "xpulp":
             flags.append("-DNET_XPULP=1")
         objects = compile_all(self.compiler.command, sources, include_dirs, directory, flags=flags, jobs=self._jobs)

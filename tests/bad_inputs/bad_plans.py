@@ -12,7 +12,7 @@ from bad_case import OUTPUTS, Case
 
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.planning.planner import PlanOptions, make_plan
-from support import GAP9, task_of
+from support import FIXED_L1, GAP9, task_of
 
 NET = ("-t", "SimpleMLP")
 PLAN = (*NET, "--plan", "plan.json")
@@ -21,7 +21,7 @@ AGAIN = ("plan", "--dump")
 
 @cache
 def _plan(name: str = "SimpleMLP") -> str:
-    return make_plan(lower(task_of(name)), GAP9, PlanOptions(promote=True, l1=12000)).to_json()
+    return make_plan(lower(task_of(name)), GAP9, PlanOptions(promote=True, l1=FIXED_L1 + 1_760)).to_json()
 
 
 def _text(name: str, make: Callable[[], str | bytes], *words: str) -> Case:
@@ -126,7 +126,7 @@ CASES: tuple[Case, ...] = (
     *_nonsense(("memory", "L1", "reserved"), 0, -1, None, 10**9),
     _memory("L1 of one byte", "--l1", "1", words=("L1", "--l1 ")),
     _memory("L2 of one byte", "--l2", "1", words=("L2", "--l2 ")),
-    _memory("L1 without room for a tile", "--l1", "10300", words=("L1", "--l1 ")),
+    _memory("L1 without room for a tile", "--l1", str(FIXED_L1 + 60), words=("L1", "--l1 ")),
     _memory("L2 without room for a stage", "--l2", "46k", words=("L2", "--l2 ")),
     _memory("everything in a small L2", "--l2", "120k", "--default-level", "L2", words=("L2", "--promote"), net="ResNet8"),
     _memory("more L1 than the chip has", "--l1", "4000M", words=("--l1", "gap9", "131072"), status=2),

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from deeploy_ext.cli import main
+from support import FIXED_L1
 
 
 def keras_like(file: Path) -> None:
@@ -42,7 +43,10 @@ def keras_like(file: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)]), file)
 
 
-@pytest.mark.parametrize("flags", [(), ("--promote", "--db", "--l1", "11000", "--dma", "random")], ids=["plain", "tiled"])
+TILED = ("--promote", "--db", "--l1", str(FIXED_L1 + 760), "--dma", "random")
+
+
+@pytest.mark.parametrize("flags", [(), TILED], ids=["plain", "tiled"])
 def test_channels_last_trains(flags: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keras_like(tmp_path / "model.onnx")
     status = main(["-t", str(tmp_path / "model.onnx"), "--loss", "cross_entropy", "--lr", "0.05", *flags])

@@ -12,7 +12,7 @@ from test_regimes import REGIMES
 from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.training.network import NetworkBuilder
 from deeploy_ext.training.task import TrainingSpec, TrainingTask
-from support import assert_right, task_from, trained
+from support import FIXED_L1, assert_right, task_from, trained
 
 WINDOWS: dict[str, dict[str, Any]] = {
     "halves": {"kernel_shape": [2, 2], "strides": [2, 2]},
@@ -41,10 +41,10 @@ def network(window: dict[str, Any], ties: bool) -> TrainingTask:
 def test_pooling_trains(window: str, regime: str, tmp_path: Path) -> None:
     task = network(WINDOWS[window], ties=False)
     assert {p.weight for p in task.parameters} >= {"w"}
-    options = REGIMES[regime] | ({"l1": 10_700} if regime.startswith("smallest") else {})
+    options = REGIMES[regime] | ({"l1": FIXED_L1 + 460} if regime.startswith("smallest") else {})
     assert_right(task, run_golden(task), trained(task, tmp_path, dma="random", **options))
 
 
 def test_of_equal_values_the_first_wins(tmp_path: Path) -> None:
     task = network(WINDOWS["overlapping"], ties=True)
-    assert_right(task, run_golden(task), trained(task, tmp_path, l1=10_700, double_buffer=True))
+    assert_right(task, run_golden(task), trained(task, tmp_path, l1=FIXED_L1 + 460, double_buffer=True))

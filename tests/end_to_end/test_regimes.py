@@ -12,7 +12,7 @@ import pytest
 from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.training.network import NetworkBuilder
 from deeploy_ext.training.task import TrainingSpec
-from support import assert_right, planned, task_from, trained
+from support import FIXED_L1, assert_right, planned, task_from, trained
 
 SPEC = TrainingSpec(steps=2, accumulation=2, learning_rate=0.05, seed=3)
 
@@ -34,8 +34,8 @@ GEOMETRIES: dict[str, tuple[tuple[int, ...], list[tuple[int, tuple[int, int], di
 
 REGIMES: dict[str, dict[str, Any]] = {
     "whole": {"promote": True},
-    "tiles": {"l1": 11_000, "promote": True},
-    "smallest tiles, staged, double-buffered": {"l1": 10_500, "l2": 60_000, "double_buffer": True},
+    "tiles": {"l1": FIXED_L1 + 760, "promote": True},
+    "smallest tiles, staged, double-buffered": {"l1": FIXED_L1 + 260, "l2": 60_000, "double_buffer": True},
 }
 
 
@@ -76,5 +76,5 @@ def test_broadcasting_add_and_mul_train(shapes: tuple[tuple[int, ...], tuple[int
     x = net.node("Flatten", "flat", [x])
     w = net.weight("w", (3, features), features)
     task = task_from(net.model("broadcast", net.node("Gemm", "dense", [x, w], transB=1), [shapes[0][0], 3]), SPEC, loss="mse")
-    result = trained(task, tmp_path, l1=10_400, double_buffer=True)
+    result = trained(task, tmp_path, l1=FIXED_L1 + 160, double_buffer=True)
     assert_right(task, run_golden(task), result)

@@ -20,7 +20,7 @@ from deeploy_ext.engines.base import DmaMode, EngineResult, Sanitizer
 from deeploy_ext.engines.host import HostEngine
 from deeploy_ext.errors import ToolError
 from deeploy_ext.harness.compare import compare, identical
-from support import emitted, golden_of, planned, task_of
+from support import FIXED_L1, emitted, golden_of, planned, task_of
 
 NET = "TinyCNN"
 DMA_MODES: tuple[DmaMode, ...] = ("eager", "lazy", "random")
@@ -45,7 +45,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EmittedProgr
     """With several tiles for some nodes: without and with double buffering."""
     task, made = task_of(NET), {}
     for name in ("single", "double"):
-        plan = planned(task, promote=True, double_buffer=name == "double", l1=12_000)
+        plan = planned(task, promote=True, double_buffer=name == "double", l1=FIXED_L1 + 1_760)
         assert any(group.tiles > 1 for group in plan.plan.groups)
         made[name] = emitted(task, plan, tmp_path_factory.mktemp(name))
     return made

@@ -119,7 +119,7 @@ def test_the_hal_compiles(cc: str, flags: tuple[str, ...], tmp_path: Path) -> No
     sources = [program.directory / name for name in program.sources]
     sources += [*sorted(hal.glob("*.[cS]")), driver / "driver.c", driver / "driver_gvsoc.c"]
     folders = [program.directory, target / "hal", hal, hal / "include", driver]
-    flags = (*compiler.compile_flags, "-DNET_TRACE=1", *flags)
+    flags = (*compiler.compile_flags, "-DNET_TRACE=2", *flags)
     assert all(path.is_file() for path in compile_all(compiler.command, sources, folders, tmp_path / "o", flags=flags))
 
 

@@ -17,7 +17,7 @@ from hal_programs import Hal
 from deeploy_ext.engines.compiler import compile_all, find_compiler, link
 from deeploy_ext.resources import resource
 from deeploy_ext.toolchain import FLAGS
-from support import emitted, planned, task_of
+from support import FIXED_L1, emitted, planned, task_of
 
 DRIVER = Path(__file__).parent / "state_driver.c"
 
@@ -114,7 +114,7 @@ def test_each_reason_has_its_code(tiny: Network, tmp_path: Path) -> None:
 
 def test_an_image_outlives_the_plan(tiny: Network, tmp_path: Path) -> None:
     """Saved with tensors in L2, loaded where they live in L3 and the tiles are smaller, and the other way round."""
-    other = Network(tmp_path / "l3", "TinyCNN", l1=12_000)
+    other = Network(tmp_path / "l3", "TinyCNN", l1=FIXED_L1 + 1_760)
     assert (other.c / "net.c").read_text() != (tiny.c / "net.c").read_text()
     tiny.call("train", 1, "-", tmp_path / "image.bin")
     other.call("train", 0, tmp_path / "image.bin", tmp_path / "there.bin")

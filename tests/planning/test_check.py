@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from deeploy_ext.planning.check import PlanError, check_plan
 from deeploy_ext.planning.plan import BlockPlan, Group, Plan, Prepare
-from support import Made, planned, task_of
+from support import FIXED_L1, Made, planned, task_of
+
+SMALL: dict[str, Any] = {"l1": FIXED_L1 + 1_260, "l2": 70_000, "double_buffer": True}
 
 
 @pytest.fixture(scope="module")
 def made() -> Made:
-    return planned(task_of("TinyCNN"), l1=11_500, l2=70_000, promote=False, double_buffer=True)
+    return planned(task_of("TinyCNN"), **SMALL)
 
 
 def group_where(plan: Plan, wanted: Callable[[Group], bool]) -> int:
@@ -89,7 +92,7 @@ def test_the_plan_itself_is_right(made: Made) -> None:
     check_plan(made.program, made.plan)
 
 
-@pytest.mark.parametrize("fault", sorted(faults(planned(task_of("TinyCNN"), l1=11_500, l2=70_000, double_buffer=True).plan)))
+@pytest.mark.parametrize("fault", sorted(faults(planned(task_of("TinyCNN"), **SMALL).plan)))
 def test_a_planted_fault_is_found(made: Made, fault: str) -> None:
     with pytest.raises(PlanError):
         check_plan(made.program, faults(made.plan)[fault])

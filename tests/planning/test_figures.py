@@ -10,7 +10,7 @@ import pytest
 from deeploy_ext.planning.check import PlanError, check_plan
 from deeploy_ext.planning.figures import with_figures
 from deeploy_ext.planning.plan import Cycles, Plan, Traffic
-from support import GAP9, planned, task_of
+from support import FIXED_L1, GAP9, planned, task_of
 
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -27,7 +27,7 @@ def test_the_planner_and_the_plan_agree(options: dict[str, Any]) -> None:
 
 
 def test_what_a_file_says_of_itself_is_derived_anew() -> None:
-    made = planned(task_of("TinyCNN"), l1=14_000)
+    made = planned(task_of("TinyCNN"), l1=FIXED_L1 + 3_760)
     lying = replace(
         made.plan,
         groups=tuple(replace(g, cycles=Cycles(1, 1, 1, 1)) for g in made.plan.groups),
@@ -41,4 +41,4 @@ def test_an_explicit_memory_size_is_the_limit_of_a_plan_file_too() -> None:
     made = planned(task_of("TinyCNN"))
     check_plan(made.program, with_figures(made.plan, made.program, GAP9, {"L1": 20_000}))
     with pytest.raises(PlanError, match="L1"):
-        check_plan(made.program, with_figures(made.plan, made.program, GAP9, {"L1": 11_000}))
+        check_plan(made.program, with_figures(made.plan, made.program, GAP9, {"L1": FIXED_L1 + 760}))

@@ -13,7 +13,7 @@ from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
 from deeploy_ext.training.network import NetworkBuilder
 from deeploy_ext.training.task import TrainingSpec
-from support import GAP9, planned, task_from, task_of
+from support import FIXED_L1, GAP9, planned, task_from, task_of
 
 requests = st.lists(
     st.tuples(st.integers(1, 9), st.integers(0, 9), st.integers(0, 9)).map(lambda r: (r[0] * 8, min(r[1:]), max(r[1:]))),
@@ -56,7 +56,7 @@ def test_any_plan_passes_the_static_check_or_names_what_is_missing(net, l1, l2, 
 def test_the_suggested_l1_is_the_smallest_that_works(flags: dict) -> None:
     program = lower(task_of("TinyCNN"))
     with pytest.raises(InfeasibleError) as caught:
-        make_plan(program, GAP9, PlanOptions(l1=10_300, **flags))
+        make_plan(program, GAP9, PlanOptions(l1=FIXED_L1 + 60, **flags))
     smallest = int(str(caught.value).split("--l1 ")[1].split(" ")[0])
     assert caught.value.level == "L1"
     planned(task_of("TinyCNN"), l1=smallest, **flags)
@@ -111,7 +111,9 @@ def test_more_l1_costs_no_more() -> None:
 
 
 def test_the_same_input_gives_the_same_bytes_and_the_text_reads_back() -> None:
-    texts = [planned(task_of("TinyCNN"), double_buffer=True, promote=True, l1=14_000).plan.to_json() for _ in range(2)]
+    texts = [
+        planned(task_of("TinyCNN"), double_buffer=True, promote=True, l1=FIXED_L1 + 3_760).plan.to_json() for _ in range(2)
+    ]
     assert texts[0] == texts[1]
     assert Plan.from_json(texts[0]).to_json() == texts[0]
 
@@ -156,7 +158,7 @@ def test_every_value_is_still_in_its_place_when_it_is_read(net: str, promote: bo
 
 def test_batch_normalisation_is_split_over_space_when_a_channel_does_not_fit() -> None:
     """Its phases then run one nest after the other: statistics over all tiles first, then normalise."""
-    made = planned(task_of("ResNet8"), l1=13_000)
+    made = planned(task_of("ResNet8"), l1=FIXED_L1 + 2_760)
     for op_type, phases in (("BatchNormInternal", 3), ("BatchNormalizationGrad", 2)):
         nodes = {c.name for c in made.program.calls if c.invocation.operator.op_type == op_type}
         step = made.plan.entry("step")

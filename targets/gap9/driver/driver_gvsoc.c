@@ -129,6 +129,7 @@ int main(void)
     driver_print("l2_to_l3_bytes", hal_traffic.l2_to_l3_bytes);
     driver_print("l2_to_l1_bytes", hal_traffic.l2_to_l1_bytes);
     driver_print("l1_to_l2_bytes", hal_traffic.l1_to_l2_bytes);
+    driver_print("table_bytes", hal_traffic.table_bytes);
     driver_print("dma_commands", hal_traffic.dma_commands);
     driver_print("ram_requests", hal_traffic.ram_requests);
     hal_print_memory(driver_print);

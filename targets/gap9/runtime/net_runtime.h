@@ -12,10 +12,11 @@
 
 #include "pmsis.h"
 
-#define NET_RUNTIME_BYTES 2048 /* L1 that the walker uses; as in target.toml */
+#define NET_RUNTIME_BYTES 3072 /* L1 that the walker uses; as in target.toml */
 #define NET_MAX_LOOPS 8
 #define NET_MAX_RANK 4
 #define NET_MAX_OPERANDS 10
+#define NET_MAX_PHASES 4
 
 typedef enum { NET_DATA, NET_LOSS, NET_PARAMETER, NET_GRADIENT, NET_STATE, NET_CONSTANT, NET_PREDICTION } net_role_t;
 typedef enum { NET_L1, NET_L2, NET_L3 } net_level_t;
@@ -44,48 +45,66 @@ typedef struct {
 
 /* The tile that is being computed; shared by all workers, read-only for bodies. */
 typedef struct {
-    net_operand_t operand[NET_MAX_OPERANDS];
     net_interval_t loop[NET_MAX_LOOPS];
     bool first; /* first tile of the reduction: initialise the outputs */
     bool last;  /* last tile of the reduction: finish the outputs */
+    net_operand_t operand[NET_MAX_OPERANDS]; /* as many as there are */
 } net_tile_t;
 
 /* The part of the tile that one worker computes: half-open loop ranges. */
 typedef struct {
     int32_t begin[NET_MAX_LOOPS];
     int32_t end[NET_MAX_LOOPS];
+    int32_t core, cores; /* of the team, for phases whose workers share the work out themselves */
     bool first, last;
     bool leader; /* this worker has the first iterations: the one that counts calls */
 } net_range_t;
 
 typedef void (*net_body_t)(const net_tile_t *tile, const net_range_t *range);
 
-/* ---- constant tables of an emitted network ------------------------------------------------------------------ */
+/* ---- constant tables of an emitted network --------------------------------------------------------------------
+ *
+ * They lie in L2, where a load takes many cycles. The walker copies the tables of a group to L1, each in one transfer: its
+ * shape and first tile, which groups of equal geometry share, and its work. Tables of regions stay in L2.
+ */
 
 /* A loop of a tile nest. */
 typedef struct {
     int32_t extent;
     int32_t tile;  /* iterations per tile; the last tile may have fewer */
     int32_t count; /* tiles */
-    bool reduction;
 } net_loop_t;
 
-/* An axis of an operand: the region of each tile, in a table indexed by up to two split loops (-1: none). */
+/* An axis of an operand. The region of each tile is in a table indexed by up to two split loops (-1: none), which begins at
+ * row `regions` of the entry's regions; -1: always the whole axis.
+ */
 typedef struct {
     int32_t extent;
+    int32_t regions;
     int8_t loop[2];
-    const net_interval_t *regions;
 } net_axis_t;
+
+/* The geometry of a tile nest; its loops and then the axes of all operands follow. `order` lists the split loops,
+ * outermost first.
+ */
+typedef struct {
+    int32_t tiles;
+    int8_t order[NET_MAX_LOOPS];
+    uint8_t loop_count, order_count, axis_count;
+    uint8_t reductions; /* bit mask of the loops that are reductions */
+    bool double_buffer;
+} net_shape_t;
 
 /* How an operand in L3 passes through L2; operands at home in L1 or L2 do not. */
 typedef enum { NET_DIRECT, NET_BY_TILE, NET_WHOLE } net_stage_t;
 
 /* An operand of a group: its home, its slots in L1 and, if it passes through L2, its staging slots there. */
 typedef struct {
-    const net_axis_t *axes;
     uint32_t address; /* of the tensor, in its home level */
+    uint32_t bytes;   /* of the tensor */
     uint32_t slot[2];
     uint32_t stage_slot[2];
+    uint16_t axes; /* its first one among those of the shape */
     uint8_t level; /* net_level_t of the home */
     uint8_t stage; /* net_stage_t */
     uint8_t rank, item, slots;
@@ -99,20 +118,25 @@ typedef struct {
     int8_t core_loop;
 } net_phase_t;
 
-/* A tile nest. `order` lists the split loops, outermost first. */
+/* What a tile nest computes; its operands follow. */
 typedef struct {
-    const net_loop_t *loops;
-    const net_block_t *blocks;
-    const net_phase_t *phases;
-    int8_t order[NET_MAX_LOOPS];
-    int32_t tiles;
-    uint8_t loop_count, order_count, block_count, phase_count;
-    bool double_buffer;
+    uint8_t phase_count, block_count;
+    bool simple; /* one tile, of whole tensors at home in L1 or L2 */
+    net_phase_t phases[NET_MAX_PHASES];
+} net_work_t;
+
+/* A tile nest: where its tables are, and their bytes. The tile is the first one, without its pointers. */
+typedef struct {
+    const net_shape_t *shape;
+    const net_work_t *work;
+    const void *tile; /* the bytes of a net_tile_t */
+    uint16_t shape_bytes, work_bytes, tile_bytes;
 } net_group_t;
 
 /* What one call from the outside runs. */
 typedef struct {
     const net_group_t *groups;
+    const net_interval_t *regions;
     int32_t group_count;
     int32_t cores;
     uint32_t first_group; /* number of groups[0], counted over all entries */

@@ -12,7 +12,7 @@ void net_trace_group_begin(uint32_t group);
 void net_trace_group_end(uint32_t group);
 
 /* Before the barrier that starts a kernel, and after the one that ends it. The kernel may touch blocks[i][0 .. bytes[i])
- * and nothing else of L1, L2 and L3.
+ * and nothing else of L1, L2 and L3; the walker says so if NET_TRACE is 1.
  */
 void net_trace_kernel_begin(uint32_t count, void *const blocks[], const uint32_t bytes[]);
 void net_trace_kernel_end(void);

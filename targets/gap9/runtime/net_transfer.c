@@ -60,19 +60,19 @@ void net_issue_ram(net_transfers_t *t, bool out, uint32_t l3, uint32_t l2, uint3
         pi_cl_ram_read_2d(ram, l3, near, lines * length, stride, length, &t->ram[slot]);
 }
 
-void net_move_box(net_transfers_t *t, net_issue_t issue, const net_block_t *block, bool out, uint32_t far, uint32_t near,
-                  const int32_t start[], const int32_t size[])
+void net_move_box(net_transfers_t *t, net_issue_t issue, const net_block_t *block, const net_axis_t axes[], bool out,
+                  uint32_t far, uint32_t near, const int32_t start[], const int32_t size[])
 {
     uint32_t stride[NET_MAX_RANK], pitch = block->item;
     for (int32_t axis = block->rank - 1; axis >= 0; --axis) {
         stride[axis] = pitch;
         far += pitch * (uint32_t)start[axis];
-        pitch *= (uint32_t)block->axes[axis].extent;
+        pitch *= (uint32_t)axes[axis].extent;
         if (size[axis] == 0)
             return;
     }
     int32_t run = block->rank - 1; /* axes run .. rank-1 are contiguous */
-    while (run > 0 && size[run] == block->axes[run].extent)
+    while (run > 0 && size[run] == axes[run].extent)
         --run;
     const uint32_t length = (uint32_t)size[run] * stride[run];
     const int32_t line = run - 1; /* the axis of a 2-D transfer's lines */

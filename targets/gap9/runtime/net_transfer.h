@@ -19,6 +19,12 @@ typedef struct {
 
 _Static_assert(NET_MAX_IN_FLIGHT <= 32, "ram_writes has one bit per request");
 
+/* Nothing is in flight and nothing was. */
+static inline void net_transfers_reset(net_transfers_t *t)
+{
+    t->dma_issued = t->dma_done = t->ram_issued = t->ram_done = t->ram_writes = 0;
+}
+
 /* Waits until that many transfers of the hop are complete. */
 void net_wait_dma(net_transfers_t *t, uint32_t until);
 void net_wait_ram(net_transfers_t *t, uint32_t until);
@@ -34,7 +40,7 @@ void net_issue_ram(net_transfers_t *t, bool out, uint32_t l3, uint32_t l2, uint3
                    uint32_t stride);
 
 /* Moves a box between a tensor at `far` and contiguous memory at `near`, in as few transfers as its shape allows. */
-void net_move_box(net_transfers_t *t, net_issue_t issue, const net_block_t *block, bool out, uint32_t far, uint32_t near,
-                  const int32_t start[], const int32_t size[]);
+void net_move_box(net_transfers_t *t, net_issue_t issue, const net_block_t *block, const net_axis_t axes[], bool out,
+                  uint32_t far, uint32_t near, const int32_t start[], const int32_t size[]);
 
 #endif

@@ -1439,493 +1439,526 @@ static void BatchNormalization_main_1(const net_tile_t *tile, const net_range_t 
     }
 }
 
-/* ---- tables: {start, size} of every tile; {extent, loops, regions}; {extent, tile, count, reduction} ------- */
+/* ---- tables: {start, size} of tiles' regions; shapes and work of the groups, see net_runtime.h -------------- */
+
+static const net_interval_t regions[] = {{0, 3}, {3, 2}, {0, 120}, {120, 105}};
 
 /* step: 'conv1' */
-static const net_phase_t phases_0[] = {{Conv_main_1, 3}};
-static const net_interval_t regions_0[] = {{0, 1}};
-static const net_interval_t regions_1[] = {{0, 2}};
-static const net_interval_t regions_2[] = {{0, 11}};
-static const net_interval_t regions_3[] = {{0, 8}};
-static const net_axis_t axes_0[] = {
-    {1, {-1, -1}, regions_0}, {2, {-1, -1}, regions_1}, {11, {-1, -1}, regions_2}, {8, {-1, -1}, regions_3},
-};
-static const net_interval_t regions_4[] = {{0, 5}};
-static const net_interval_t regions_5[] = {{0, 3}};
-static const net_axis_t axes_1[] = {
-    {5, {-1, -1}, regions_4}, {2, {-1, -1}, regions_1}, {3, {-1, -1}, regions_5}, {3, {-1, -1}, regions_5},
-};
-static const net_interval_t regions_6[] = {{0, 6}};
-static const net_interval_t regions_7[] = {{0, 4}};
-static const net_axis_t axes_2[] = {
-    {1, {-1, -1}, regions_0}, {5, {-1, -1}, regions_4}, {6, {-1, -1}, regions_6}, {4, {-1, -1}, regions_7},
-};
-static const net_block_t blocks_0[] = {
-    {axes_0, 2712, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: image */,
-    {axes_1, 5336, {2768}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* W: conv1_weight */,
-    {axes_2, 3416, {3128}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv1_out */,
-};
-static const net_loop_t loops_0[] = {
-    {1, 1, 1, false} /* n */, {1, 1, 1, false} /* g */, {5, 5, 1, false} /* co */, {6, 6, 1, false} /* oy */,
-    {4, 4, 1, false} /* ox */, {2, 2, 1, true} /* ci */, {3, 3, 1, false} /* ky */, {3, 3, 1, false} /* kx */,
-};
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_0 = {{1, {0}, 8, 0, 12, 0x20, false}, {
+    {1, 1, 1}, {1, 1, 1}, {5, 5, 1}, {6, 6, 1}, {4, 4, 1}, {2, 2, 1}, {3, 3, 1}, {3, 3, 1},
+}, {
+    {1, -1, {-1, -1}}, {2, -1, {-1, -1}}, {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, -1, {-1, -1}},
+    {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[3]; } work_0 = {{1, 3, true, {{Conv_main_1, 3}}}, {
+    {2712, 704, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: image */,
+    {5336, 360, {3792}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* W: conv1_weight */,
+    {3416, 480, {4152}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv1_out */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_0 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, true, {
+    {0, {0, 0, 0, 0}, {1, 2, 11, 8}, {176, 88, 8, 1}}, {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}},
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}},
+}};
 /* step: 'bn1' */
-static const net_phase_t phases_1[] = {
-    {BatchNormInternal_mean_1, 0}, {BatchNormInternal_variance_1, 0}, {BatchNormInternal_normalise_1, 2},
-};
-static const net_interval_t regions_8[] = {{0, 24}};
-static const net_axis_t axes_3[] = {
-    {1, {-1, -1}, regions_0}, {5, {-1, -1}, regions_4}, {24, {-1, -1}, regions_8},
-};
-static const net_axis_t axes_4[] = {{5, {-1, -1}, regions_4}};
-static const net_block_t blocks_1[] = {
-    {axes_3, 3416, {2064}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
-    {axes_4, 6256, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
-    {axes_4, 6184, {2568}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
-    {axes_4, 6232, {2592}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* mean: bn1_mean */,
-    {axes_4, 6304, {2616}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* var: bn1_var */,
-    {axes_3, 3896, {2640}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: bn1_out */,
-    {axes_4, 6232, {3120}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_mean: bn1_mean_next */,
-    {axes_4, 6304, {3144}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_var: bn1_var_next */,
-    {axes_4, 6352, {3168}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_mean: bn1/saved_mean */,
-    {axes_4, 6328, {3192}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_inv_std: bn1/saved_inv_std */,
-};
-static const net_loop_t loops_1[] = {
-    {5, 5, 1, false} /* c */, {1, 1, 1, false} /* n */, {24, 24, 1, false} /* s */,
-};
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]; } shape_1 = {{1, {0}, 3, 0, 14, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
+    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
+    {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
+    {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[10]; } work_1 = {{3, 10, true, {{BatchNormInternal_mean_1, 0}, {BatchNormInternal_variance_1, 0}, {BatchNormInternal_normalise_1, 2}}}, {
+    {3416, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
+    {6256, 20, {3568}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
+    {6184, 20, {3592}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
+    {6232, 20, {3616}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* mean: bn1_mean */,
+    {6304, 20, {3640}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* var: bn1_var */,
+    {3896, 480, {3664}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: bn1_out */,
+    {6232, 20, {4144}, {0}, 10, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_mean: bn1_mean_next */,
+    {6304, 20, {4168}, {0}, 11, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_var: bn1_var_next */,
+    {6352, 20, {4192}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_mean: bn1/saved_mean */,
+    {6328, 20, {4216}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_inv_std: bn1/saved_inv_std */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[10]; } tile_1 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, {
+    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
+    {0, {0}, {5}, {1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
+    {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
+}};
 /* step: 'relu1' */
-static const net_phase_t phases_2[] = {{Relu_main_1, 0}};
-static const net_interval_t regions_9[] = {{0, 120}};
-static const net_axis_t axes_5[] = {{120, {-1, -1}, regions_9}};
-static const net_block_t blocks_2[] = {
-    {axes_5, 3896, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: bn1_out */,
-    {axes_5, 3896, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu1_out */,
-};
-static const net_loop_t loops_2[] = {{120, 120, 1, false} /* i */};
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[2]; } shape_2 = {{1, {0}, 1, 0, 2, 0x0, false}, {{120, 120, 1}}, {{120, -1, {-1, -1}}, {120, -1, {-1, -1}}}};
+static const struct { net_work_t head; net_block_t blocks[2]; } work_2 = {{1, 2, true, {{Relu_main_1, 0}}}, {
+    {3896, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: bn1_out */,
+    {3896, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu1_out */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[2]; } tile_2 = {{{0, 120}}, true, true, {{0, {0}, {120}, {1}}, {0, {0}, {120}, {1}}}};
 /* step: 'conv2' */
-static const net_phase_t phases_3[] = {{Conv_main_2, 3}};
-static const net_interval_t regions_10[] = {{0, 3}, {3, 2}};
-static const net_axis_t axes_6[] = {
-    {5, {2, -1}, regions_10}, {5, {-1, -1}, regions_4}, {3, {-1, -1}, regions_5}, {3, {-1, -1}, regions_5},
-};
-static const net_axis_t axes_7[] = {
-    {1, {-1, -1}, regions_0}, {5, {2, -1}, regions_10}, {6, {-1, -1}, regions_6}, {4, {-1, -1}, regions_7},
-};
-static const net_block_t blocks_3[] = {
-    {axes_2, 3896, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: relu1_out */,
-    {axes_6, 0, {2544}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
-    {axes_7, 1808, {3088}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* Y: conv2_out */,
-};
-static const net_loop_t loops_3[] = {
-    {1, 1, 1, false} /* n */, {1, 1, 1, false} /* g */, {5, 3, 2, false} /* co */, {6, 6, 1, false} /* oy */,
-    {4, 4, 1, false} /* ox */, {5, 5, 1, true} /* ci */, {3, 3, 1, false} /* ky */, {3, 3, 1, false} /* kx */,
-};
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_3 = {{2, {2}, 8, 1, 12, 0x20, false}, {
+    {1, 1, 1}, {1, 1, 1}, {5, 3, 2}, {6, 6, 1}, {4, 4, 1}, {5, 5, 1}, {3, 3, 1}, {3, 3, 1},
+}, {
+    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, 0, {2, -1}}, {5, -1, {-1, -1}},
+    {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, 0, {2, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[3]; } work_3 = {{1, 3, false, {{Conv_main_2, 3}}}, {
+    {3896, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: relu1_out */,
+    {0, 900, {3568}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
+    {1808, 480, {4112}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* Y: conv2_out */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_3 = {{{0, 1}, {0, 1}, {0, 3}, {0, 6}, {0, 4}, {0, 5}, {0, 3}, {0, 3}}, true, true, {
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}}, {0, {0, 0, 0, 0}, {3, 5, 3, 3}, {45, 9, 3, 1}},
+    {0, {0, 0, 0, 0}, {1, 3, 6, 4}, {72, 24, 4, 1}},
+}};
 /* step: 'add' */
-static const net_phase_t phases_4[] = {{Add_main_1, 0}};
-static const net_block_t blocks_4[] = {
-    {axes_5, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: conv2_out */,
-    {axes_5, 3896, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: relu1_out */,
-    {axes_5, 1808, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: add_out */,
-};
-static const net_loop_t loops_4[] = {{120, 120, 1, false} /* i0 */};
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[3]; } shape_4 = {{1, {0}, 1, 0, 3, 0x0, false}, {{120, 120, 1}}, {
+    {120, -1, {-1, -1}}, {120, -1, {-1, -1}}, {120, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[3]; } work_4 = {{1, 3, true, {{Add_main_1, 0}}}, {
+    {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: conv2_out */,
+    {3896, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: relu1_out */,
+    {1808, 480, {4048}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: add_out */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_4 = {{{0, 120}}, true, true, {
+    {0, {0}, {120}, {1}}, {0, {0}, {120}, {1}}, {0, {0}, {120}, {1}},
+}};
 /* step: 'relu2' */
-static const net_block_t blocks_5[] = {
-    {axes_5, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: add_out */,
-    {axes_5, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu2_out */,
-};
+static const struct { net_work_t head; net_block_t blocks[2]; } work_5 = {{1, 2, true, {{Relu_main_1, 0}}}, {
+    {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: add_out */,
+    {1808, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu2_out */,
+}};
 /* step: 'pool' */
-static const net_phase_t phases_5[] = {{GlobalAveragePool_main_1, 0}};
-static const net_axis_t axes_8[] = {{5, {-1, -1}, regions_4}, {24, {-1, -1}, regions_8}};
-static const net_block_t blocks_6[] = {
-    {axes_8, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: relu2_out */,
-    {axes_4, 2352, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: pool_out */,
-};
-static const net_loop_t loops_5[] = {{5, 5, 1, false} /* i0 */, {24, 24, 1, true} /* i1 */};
+static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[3]; } shape_5 = {{1, {0}, 2, 0, 3, 0x2, false}, {{5, 5, 1}, {24, 24, 1}}, {{5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}}};
+static const struct { net_work_t head; net_block_t blocks[2]; } work_6 = {{1, 2, true, {{GlobalAveragePool_main_1, 0}}}, {
+    {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: relu2_out */,
+    {2352, 20, {3568}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: pool_out */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[2]; } tile_5 = {{{0, 5}, {0, 24}}, true, true, {{0, {0, 0}, {5, 24}, {24, 1}}, {0, {0}, {5}, {1}}}};
 /* step: 'classifier' */
-static const net_phase_t phases_6[] = {{Gemm_main_1, 1}};
-static const net_axis_t axes_9[] = {{1, {-1, -1}, regions_0}, {5, {-1, -1}, regions_4}};
-static const net_axis_t axes_10[] = {{3, {-1, -1}, regions_5}, {5, {-1, -1}, regions_4}};
-static const net_axis_t axes_11[] = {{1, {-1, -1}, regions_0}, {3, {-1, -1}, regions_5}};
-static const net_block_t blocks_7[] = {
-    {axes_9, 2352, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: pool_flat_out */,
-    {axes_10, 6056, {2088}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {axes_11, 6376, {2152}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
-    {axes_11, 2288, {2168}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_out */,
-};
-static const net_loop_t loops_6[] = {
-    {1, 1, 1, false} /* m */, {3, 3, 1, false} /* n */, {5, 5, 1, true} /* k */,
-};
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[8]; } shape_6 = {{1, {0}, 3, 0, 8, 0x4, false}, {{1, 1, 1}, {3, 3, 1}, {5, 5, 1}}, {
+    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
+    {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_7 = {{1, 4, true, {{Gemm_main_1, 1}}}, {
+    {2352, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: pool_flat_out */,
+    {6056, 60, {3112}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
+    {6376, 12, {3176}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
+    {2288, 12, {3192}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_out */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_6 = {{{0, 1}, {0, 3}, {0, 5}}, true, true, {
+    {0, {0, 0}, {1, 5}, {5, 1}}, {0, {0, 0}, {3, 5}, {5, 1}}, {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0, 0}, {1, 3}, {3, 1}},
+}};
 /* step: 'loss/SoftmaxCrossEntropyLoss' */
-static const net_phase_t phases_7[] = {
-    {SoftmaxCrossEntropyLoss_log_softmax_1, -1}, {SoftmaxCrossEntropyLoss_loss_1, -1},
-};
-static const net_axis_t axes_12[] = {{1, {-1, -1}, regions_0}};
-static const net_block_t blocks_8[] = {
-    {axes_11, 2288, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* scores: classifier_out */,
-    {axes_12, 6424, {2080}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* labels: labels */,
-    {axes_12, 6432, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* output: loss */,
-    {axes_11, 2400, {2096}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
-};
-static const net_loop_t loops_7[] = {{1, 1, 1, true} /* n */, {3, 3, 1, false} /* c */};
+static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_7 = {{1, {0}, 2, 0, 6, 0x1, false}, {{1, 1, 1}, {3, 3, 1}}, {
+    {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_8 = {{2, 4, true, {{SoftmaxCrossEntropyLoss_log_softmax_1, -1}, {SoftmaxCrossEntropyLoss_loss_1, -1}}}, {
+    {2288, 12, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* scores: classifier_out */,
+    {6424, 4, {3104}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* labels: labels */,
+    {6432, 4, {3112}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* output: loss */,
+    {2400, 12, {3120}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_7 = {{{0, 1}, {0, 3}}, true, true, {
+    {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0}, {1}, {1}}, {0, {0}, {1}, {1}}, {0, {0, 0}, {1, 3}, {3, 1}},
+}};
 /* step: 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad' */
-static const net_phase_t phases_8[] = {{SoftmaxCrossEntropyLossGrad_main_1, -1}};
-static const net_block_t blocks_9[] = {
-    {axes_12, 6440, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dY: loss_grad/one */,
-    {axes_11, 2400, {2072}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
-    {axes_12, 6424, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* label: labels */,
-    {axes_11, 2400, {2096}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* d_scores: classifier_out_grad */,
-};
-static const net_loop_t loops_8[] = {{1, 1, 1, false} /* n */, {3, 3, 1, false} /* c */};
+static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_8 = {{1, {0}, 2, 0, 6, 0x0, false}, {{1, 1, 1}, {3, 3, 1}}, {
+    {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_9 = {{1, 4, true, {{SoftmaxCrossEntropyLossGrad_main_1, -1}}}, {
+    {6440, 4, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dY: loss_grad/one */,
+    {2400, 12, {3096}, {0}, 1, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
+    {6424, 4, {3112}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* label: labels */,
+    {2400, 12, {3120}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* d_scores: classifier_out_grad */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_8 = {{{0, 1}, {0, 3}}, true, true, {
+    {0, {0}, {1}, {1}}, {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0}, {1}, {1}}, {0, {0, 0}, {1, 3}, {3, 1}},
+}};
 /* step: 'classifier_bias_grad/InPlaceAccumulatorV2' */
-static const net_phase_t phases_9[] = {{InPlaceAccumulatorV2_main_1, 0}};
-static const net_axis_t axes_13[] = {{3, {-1, -1}, regions_5}};
-static const net_block_t blocks_10[] = {
-    {axes_13, 6392, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_bias_grad.accumulation.buffer */,
-    {axes_13, 2400, {2080}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_bias_grad */,
-    {axes_12, 2048, {0}, {0}, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {axes_13, 6392, {2096}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_bias_grad.accumulation.buf... */,
-};
-static const net_loop_t loops_9[] = {{3, 3, 1, false} /* i */};
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_9 = {{1, {0}, 1, 0, 4, 0x0, false}, {{3, 3, 1}}, {
+    {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_10 = {{1, 4, true, {{InPlaceAccumulatorV2_main_1, 0}}}, {
+    {6392, 12, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_bias_grad.accumulation.buffer */,
+    {2400, 12, {3104}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_bias_grad */,
+    {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {6392, 12, {3120}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_bias_grad.accumulation.buf... */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_9 = {{{0, 3}}, true, true, {
+    {0, {0}, {3}, {1}}, {0, {0}, {3}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {3}, {1}},
+}};
 /* step: 'classifier_grad/Gemm' */
-static const net_phase_t phases_10[] = {{Gemm_main_2, 1}};
-static const net_block_t blocks_11[] = {
-    {axes_11, 2400, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
-    {axes_10, 6056, {2080}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {axes_9, 2376, {2144}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: pool_flat_out_grad */,
-};
-static const net_loop_t loops_10[] = {
-    {1, 1, 1, false} /* m */, {5, 5, 1, false} /* n */, {3, 3, 1, true} /* k */,
-};
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_10 = {{1, {0}, 3, 0, 6, 0x4, false}, {{1, 1, 1}, {5, 5, 1}, {3, 3, 1}}, {
+    {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[3]; } work_11 = {{1, 3, true, {{Gemm_main_2, 1}}}, {
+    {2400, 12, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
+    {6056, 60, {3104}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
+    {2376, 20, {3168}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: pool_flat_out_grad */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_10 = {{{0, 1}, {0, 5}, {0, 3}}, true, true, {
+    {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0, 0}, {3, 5}, {5, 1}}, {0, {0, 0}, {1, 5}, {5, 1}},
+}};
 /* step: 'classifier_grad/Gemm_1' */
-static const net_phase_t phases_11[] = {{Gemm_main_3, 1}};
-static const net_block_t blocks_12[] = {
-    {axes_11, 2400, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
-    {axes_9, 2352, {2080}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: pool_flat_out */,
-    {axes_10, 2288, {2104}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_weight_grad */,
-};
-static const net_loop_t loops_11[] = {
-    {3, 3, 1, false} /* m */, {5, 5, 1, false} /* n */, {1, 1, 1, true} /* k */,
-};
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_11 = {{1, {0}, 3, 0, 6, 0x4, false}, {{3, 3, 1}, {5, 5, 1}, {1, 1, 1}}, {
+    {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[3]; } work_12 = {{1, 3, true, {{Gemm_main_3, 1}}}, {
+    {2400, 12, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
+    {2352, 20, {3104}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: pool_flat_out */,
+    {2288, 60, {3128}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_weight_grad */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_11 = {{{0, 3}, {0, 5}, {0, 1}}, true, true, {
+    {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0, 0}, {1, 5}, {5, 1}}, {0, {0, 0}, {3, 5}, {5, 1}},
+}};
 /* step: 'classifier_weight_grad/InPlaceAccumulatorV2' */
-static const net_interval_t regions_11[] = {{0, 15}};
-static const net_axis_t axes_14[] = {{15, {-1, -1}, regions_11}};
-static const net_block_t blocks_13[] = {
-    {axes_14, 6120, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_weight_grad.accumulation.b... */,
-    {axes_14, 2288, {2128}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_weight_grad */,
-    {axes_12, 2048, {0}, {0}, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {axes_14, 6120, {2192}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_weight_grad.accumulation.b... */,
-};
-static const net_loop_t loops_12[] = {{15, 15, 1, false} /* i */};
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_12 = {{1, {0}, 1, 0, 4, 0x0, false}, {{15, 15, 1}}, {
+    {15, -1, {-1, -1}}, {15, -1, {-1, -1}}, {1, -1, {-1, -1}}, {15, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_13 = {{1, 4, true, {{InPlaceAccumulatorV2_main_1, 0}}}, {
+    {6120, 60, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_weight_grad.accumulation.b... */,
+    {2288, 60, {3152}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_weight_grad */,
+    {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {6120, 60, {3216}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_weight_grad.accumulation.b... */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_12 = {{{0, 15}}, true, true, {
+    {0, {0}, {15}, {1}}, {0, {0}, {15}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {15}, {1}},
+}};
 /* step: 'pool_grad/GlobalAveragePoolGrad' */
-static const net_phase_t phases_12[] = {{GlobalAveragePoolGrad_main_1, 1}};
-static const net_axis_t axes_15[] = {{5, {-1, -1}, regions_4}, {1, {-1, -1}, regions_0}};
-static const net_block_t blocks_14[] = {
-    {axes_15, 2376, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* dY: pool_out_grad */,
-    {axes_8, 4376, {2088}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* dX: relu2_out_grad */,
-};
-static const net_loop_t loops_13[] = {{5, 5, 1, false} /* i0 */, {24, 24, 1, false} /* i1 */};
+static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[4]; } shape_13 = {{1, {0}, 2, 0, 4, 0x0, false}, {{5, 5, 1}, {24, 24, 1}}, {
+    {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[2]; } work_14 = {{1, 2, true, {{GlobalAveragePoolGrad_main_1, 1}}}, {
+    {2376, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* dY: pool_out_grad */,
+    {4376, 480, {3112}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* dX: relu2_out_grad */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[2]; } tile_13 = {{{0, 5}, {0, 24}}, true, true, {{0, {0, 0}, {5, 1}, {1, 1}}, {0, {0, 0}, {5, 24}, {24, 1}}}};
 /* step: 'relu2_grad/ReluGrad' */
-static const net_phase_t phases_13[] = {{ReluGrad_main_1, 0}};
-static const net_block_t blocks_15[] = {
-    {axes_5, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu2_out_grad */,
-    {axes_5, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu2_out */,
-    {axes_5, 4376, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: add_out_grad */,
-};
+static const struct { net_work_t head; net_block_t blocks[3]; } work_15 = {{1, 3, true, {{ReluGrad_main_1, 0}}}, {
+    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu2_out_grad */,
+    {1808, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu2_out */,
+    {4376, 480, {4048}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: add_out_grad */,
+}};
 /* step: 'conv2_grad/ConvGrad/X' */
-static const net_phase_t phases_14[] = {{ConvGradX_main_1, 3}};
-static const net_axis_t axes_16[] = {
-    {5, {-1, -1}, regions_4}, {5, {2, -1}, regions_10}, {3, {-1, -1}, regions_5}, {3, {-1, -1}, regions_5},
-};
-static const net_block_t blocks_16[] = {
-    {axes_2, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: add_out_grad */,
-    {axes_16, 0, {2544}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
-    {axes_7, 4856, {3088}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dX: conv2_grad/ConvGrad.0 */,
-};
-static const net_loop_t loops_14[] = {
-    {1, 1, 1, false} /* n */, {1, 1, 1, false} /* g */, {5, 3, 2, false} /* ci */, {6, 6, 1, false} /* iy */,
-    {4, 4, 1, false} /* ix */, {5, 5, 1, true} /* co */, {3, 3, 1, false} /* ky */, {3, 3, 1, false} /* kx */,
-};
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_14 = {{2, {2}, 8, 1, 12, 0x20, false}, {
+    {1, 1, 1}, {1, 1, 1}, {5, 3, 2}, {6, 6, 1}, {4, 4, 1}, {5, 5, 1}, {3, 3, 1}, {3, 3, 1},
+}, {
+    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 0, {2, -1}},
+    {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, 0, {2, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[3]; } work_16 = {{1, 3, false, {{ConvGradX_main_1, 3}}}, {
+    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: add_out_grad */,
+    {0, 900, {3568}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
+    {4856, 480, {4112}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dX: conv2_grad/ConvGrad.0 */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_14 = {{{0, 1}, {0, 1}, {0, 3}, {0, 6}, {0, 4}, {0, 5}, {0, 3}, {0, 3}}, true, true, {
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}}, {0, {0, 0, 0, 0}, {5, 3, 3, 3}, {27, 9, 3, 1}},
+    {0, {0, 0, 0, 0}, {1, 3, 6, 4}, {72, 24, 4, 1}},
+}};
 /* step: 'conv2_grad/ConvGrad/W' */
-static const net_phase_t phases_15[] = {{ConvGradW_main_1, 2}};
-static const net_axis_t axes_17[] = {
-    {1, {-1, -1}, regions_0}, {5, {1, -1}, regions_10}, {6, {-1, -1}, regions_6}, {4, {-1, -1}, regions_7},
-};
-static const net_axis_t axes_18[] = {
-    {5, {1, -1}, regions_10}, {5, {-1, -1}, regions_4}, {3, {-1, -1}, regions_5}, {3, {-1, -1}, regions_5},
-};
-static const net_block_t blocks_17[] = {
-    {axes_17, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x2, true, false} /* dY: add_out_grad */,
-    {axes_2, 3896, {2352}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: relu1_out */,
-    {axes_18, 1808, {2832}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x2, false, true} /* dW: conv2_weight_grad */,
-};
-static const net_loop_t loops_15[] = {
-    {1, 1, 1, false} /* g */, {5, 3, 2, false} /* co */, {5, 5, 1, false} /* ci */, {3, 3, 1, false} /* ky */,
-    {3, 3, 1, false} /* kx */, {1, 1, 1, true} /* n */, {6, 6, 1, true} /* oy */, {4, 4, 1, true} /* ox */,
-};
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_15 = {{2, {1}, 8, 1, 12, 0xe0, false}, {
+    {1, 1, 1}, {5, 3, 2}, {5, 5, 1}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 6, 1}, {4, 4, 1},
+}, {
+    {1, -1, {-1, -1}}, {5, 0, {1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
+    {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, 0, {1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[3]; } work_17 = {{1, 3, false, {{ConvGradW_main_1, 2}}}, {
+    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x2, true, false} /* dY: add_out_grad */,
+    {3896, 480, {3376}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: relu1_out */,
+    {1808, 900, {3856}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x2, false, true} /* dW: conv2_weight_grad */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_15 = {{{0, 1}, {0, 3}, {0, 5}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, {
+    {0, {0, 0, 0, 0}, {1, 3, 6, 4}, {72, 24, 4, 1}}, {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}},
+    {0, {0, 0, 0, 0}, {3, 5, 3, 3}, {45, 9, 3, 1}},
+}};
 /* step: 'conv2_weight_grad/InPlaceAccumulatorV2' */
-static const net_interval_t regions_12[] = {{0, 120}, {120, 105}};
-static const net_axis_t axes_19[] = {{225, {0, -1}, regions_12}};
-static const net_block_t blocks_18[] = {
-    {axes_19, 904, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* buffer: conv2_weight_grad.accumulation.buffer */,
-    {axes_19, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* value: conv2_weight_grad */,
-    {axes_12, 2048, {0}, {0}, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {axes_19, 904, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* buffer_out: conv2_weight_grad.accumulation.buffer... */,
-};
-static const net_loop_t loops_16[] = {{225, 120, 2, false} /* i */};
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_16 = {{2, {0}, 1, 1, 4, 0x0, false}, {{225, 120, 2}}, {
+    {225, 2, {0, -1}}, {225, 2, {0, -1}}, {1, -1, {-1, -1}}, {225, 2, {0, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_18 = {{1, 4, false, {{InPlaceAccumulatorV2_main_1, 0}}}, {
+    {904, 900, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* buffer: conv2_weight_grad.accumulation.buffer */,
+    {1808, 900, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* value: conv2_weight_grad */,
+    {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {904, 900, {4048}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* buffer_out: conv2_weight_grad.accumulation.buffer... */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_16 = {{{0, 120}}, true, true, {
+    {0, {0}, {120}, {1}}, {0, {0}, {120}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {120}, {1}},
+}};
 /* step: 'relu1_out_grad/Add' */
-static const net_block_t blocks_19[] = {
-    {axes_5, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: add_out_grad */,
-    {axes_5, 4856, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: conv2_grad/ConvGrad.0 */,
-    {axes_5, 4376, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: relu1_out_grad */,
-};
+static const struct { net_work_t head; net_block_t blocks[3]; } work_19 = {{1, 3, true, {{Add_main_1, 0}}}, {
+    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: add_out_grad */,
+    {4856, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: conv2_grad/ConvGrad.0 */,
+    {4376, 480, {4048}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: relu1_out_grad */,
+}};
 /* step: 'relu1_grad/ReluGrad' */
-static const net_block_t blocks_20[] = {
-    {axes_5, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu1_out_grad */,
-    {axes_5, 3896, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu1_out */,
-    {axes_5, 4376, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: bn1_out_grad */,
-};
+static const struct { net_work_t head; net_block_t blocks[3]; } work_20 = {{1, 3, true, {{ReluGrad_main_1, 0}}}, {
+    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu1_out_grad */,
+    {3896, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu1_out */,
+    {4376, 480, {4048}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: bn1_out_grad */,
+}};
 /* step: 'bn1_grad/BatchNormalizationGrad' */
-static const net_phase_t phases_16[] = {
-    {BatchNormalizationGrad_sums_1, 0}, {BatchNormalizationGrad_apply_1, 2},
-};
-static const net_block_t blocks_21[] = {
-    {axes_3, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* dY: bn1_out_grad */,
-    {axes_3, 3416, {2544}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
-    {axes_4, 6256, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
-    {axes_4, 6352, {3048}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_mean: bn1/saved_mean */,
-    {axes_4, 6328, {3072}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_inv_std: bn1/saved_inv_std */,
-    {axes_3, 4376, {3096}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* dX: conv1_out_grad */,
-    {axes_4, 1808, {3576}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dscale: bn1_scale_grad */,
-    {axes_4, 1832, {3600}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dB: bn1_bias_grad */,
-};
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]; } shape_17 = {{1, {0}, 3, 0, 14, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
+    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
+    {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
+    {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[8]; } work_21 = {{2, 8, true, {{BatchNormalizationGrad_sums_1, 0}, {BatchNormalizationGrad_apply_1, 2}}}, {
+    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* dY: bn1_out_grad */,
+    {3416, 480, {3568}, {0}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
+    {6256, 20, {4048}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
+    {6352, 20, {4072}, {0}, 7, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_mean: bn1/saved_mean */,
+    {6328, 20, {4096}, {0}, 8, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_inv_std: bn1/saved_inv_std */,
+    {4376, 480, {4120}, {0}, 9, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* dX: conv1_out_grad */,
+    {1808, 20, {4600}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dscale: bn1_scale_grad */,
+    {1832, 20, {4624}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dB: bn1_bias_grad */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[8]; } tile_17 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, {
+    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}},
+    {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}},
+    {0, {0}, {5}, {1}},
+}};
 /* step: 'bn1_scale_grad/InPlaceAccumulatorV2' */
-static const net_block_t blocks_22[] = {
-    {axes_4, 6280, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_scale_grad.accumulation.buffer */,
-    {axes_4, 1808, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_scale_grad */,
-    {axes_12, 2048, {0}, {0}, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {axes_4, 6280, {2112}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_scale_grad.accumulation.buffer_out */,
-};
-static const net_loop_t loops_17[] = {{5, 5, 1, false} /* i */};
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_18 = {{1, {0}, 1, 0, 4, 0x0, false}, {{5, 5, 1}}, {
+    {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_22 = {{1, 4, true, {{InPlaceAccumulatorV2_main_1, 0}}}, {
+    {6280, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_scale_grad.accumulation.buffer */,
+    {1808, 20, {3112}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_scale_grad */,
+    {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {6280, 20, {3136}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_scale_grad.accumulation.buffer_out */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_18 = {{{0, 5}}, true, true, {
+    {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {5}, {1}},
+}};
 /* step: 'bn1_bias_grad/InPlaceAccumulatorV2' */
-static const net_block_t blocks_23[] = {
-    {axes_4, 6208, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_bias_grad.accumulation.buffer */,
-    {axes_4, 1832, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_bias_grad */,
-    {axes_12, 2048, {0}, {0}, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {axes_4, 6208, {2112}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_bias_grad.accumulation.buffer_out */,
-};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_23 = {{1, 4, true, {{InPlaceAccumulatorV2_main_1, 0}}}, {
+    {6208, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_bias_grad.accumulation.buffer */,
+    {1832, 20, {3112}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_bias_grad */,
+    {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {6208, 20, {3136}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_bias_grad.accumulation.buffer_out */,
+}};
 /* step: 'conv1_grad/ConvGrad/W' */
-static const net_phase_t phases_17[] = {{ConvGradW_main_2, 1}};
-static const net_block_t blocks_24[] = {
-    {axes_2, 4376, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: conv1_out_grad */,
-    {axes_0, 2712, {2544}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: image */,
-    {axes_1, 1808, {3248}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* dW: conv1_weight_grad */,
-};
-static const net_loop_t loops_18[] = {
-    {1, 1, 1, false} /* g */, {5, 5, 1, false} /* co */, {2, 2, 1, false} /* ci */, {3, 3, 1, false} /* ky */,
-    {3, 3, 1, false} /* kx */, {1, 1, 1, true} /* n */, {6, 6, 1, true} /* oy */, {4, 4, 1, true} /* ox */,
-};
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_19 = {{1, {0}, 8, 0, 12, 0xe0, false}, {
+    {1, 1, 1}, {5, 5, 1}, {2, 2, 1}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 6, 1}, {4, 4, 1},
+}, {
+    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {2, -1, {-1, -1}},
+    {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[3]; } work_24 = {{1, 3, true, {{ConvGradW_main_2, 1}}}, {
+    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: conv1_out_grad */,
+    {2712, 704, {3568}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: image */,
+    {1808, 360, {4272}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* dW: conv1_weight_grad */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_19 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, {
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}}, {0, {0, 0, 0, 0}, {1, 2, 11, 8}, {176, 88, 8, 1}},
+    {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}},
+}};
 /* step: 'conv1_weight_grad/InPlaceAccumulatorV2' */
-static const net_interval_t regions_13[] = {{0, 90}};
-static const net_axis_t axes_20[] = {{90, {-1, -1}, regions_13}};
-static const net_block_t blocks_25[] = {
-    {axes_20, 5696, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: conv1_weight_grad.accumulation.buffer */,
-    {axes_20, 1808, {2424}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: conv1_weight_grad */,
-    {axes_12, 2048, {0}, {0}, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {axes_20, 5696, {2784}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: conv1_weight_grad.accumulation.buffer... */,
-};
-static const net_loop_t loops_19[] = {{90, 90, 1, false} /* i */};
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_20 = {{1, {0}, 1, 0, 4, 0x0, false}, {{90, 90, 1}}, {
+    {90, -1, {-1, -1}}, {90, -1, {-1, -1}}, {1, -1, {-1, -1}}, {90, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_25 = {{1, 4, true, {{InPlaceAccumulatorV2_main_1, 0}}}, {
+    {5696, 360, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: conv1_weight_grad.accumulation.buffer */,
+    {1808, 360, {3448}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: conv1_weight_grad */,
+    {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {5696, 360, {3808}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: conv1_weight_grad.accumulation.buffer... */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_20 = {{{0, 90}}, true, true, {
+    {0, {0}, {90}, {1}}, {0, {0}, {90}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {90}, {1}},
+}};
 /* update: 'conv1_weight/SGD' */
-static const net_phase_t phases_18[] = {{SGD_main_1, 0}};
-static const net_block_t blocks_26[] = {
-    {axes_20, 5336, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: conv1_weight */,
-    {axes_20, 5696, {2424}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
-    {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {axes_20, 5336, {2784}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: conv1_weight_updated */,
-};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_26 = {{1, 4, true, {{SGD_main_1, 0}}}, {
+    {5336, 360, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: conv1_weight */,
+    {5696, 360, {3448}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
+    {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {5336, 360, {3808}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: conv1_weight_updated */,
+}};
 /* update: 'bn1_scale/SGD' */
-static const net_block_t blocks_27[] = {
-    {axes_4, 6256, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_scale */,
-    {axes_4, 6280, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
-    {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {axes_4, 6256, {2112}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_scale_updated */,
-};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_27 = {{1, 4, true, {{SGD_main_1, 0}}}, {
+    {6256, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_scale */,
+    {6280, 20, {3112}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
+    {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {6256, 20, {3136}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_scale_updated */,
+}};
 /* update: 'bn1_bias/SGD' */
-static const net_block_t blocks_28[] = {
-    {axes_4, 6184, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_bias */,
-    {axes_4, 6208, {2088}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
-    {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {axes_4, 6184, {2112}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_bias_updated */,
-};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_28 = {{1, 4, true, {{SGD_main_1, 0}}}, {
+    {6184, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_bias */,
+    {6208, 20, {3112}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
+    {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {6184, 20, {3136}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_bias_updated */,
+}};
 /* update: 'conv2_weight/SGD' */
-static const net_block_t blocks_29[] = {
-    {axes_19, 0, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* weight: conv2_weight */,
-    {axes_19, 904, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* gradient: conv2_weight_grad.accumulation.buffer */,
-    {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {axes_19, 0, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* updated: conv2_weight_updated */,
-};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_29 = {{1, 4, false, {{SGD_main_1, 0}}}, {
+    {0, 900, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* weight: conv2_weight */,
+    {904, 900, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* gradient: conv2_weight_grad.accumulation.buffer */,
+    {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {0, 900, {4048}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* updated: conv2_weight_updated */,
+}};
 /* update: 'classifier_weight/SGD' */
-static const net_block_t blocks_30[] = {
-    {axes_14, 6056, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_weight */,
-    {axes_14, 6120, {2128}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
-    {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {axes_14, 6056, {2192}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_weight_updated */,
-};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_30 = {{1, 4, true, {{SGD_main_1, 0}}}, {
+    {6056, 60, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_weight */,
+    {6120, 60, {3152}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
+    {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {6056, 60, {3216}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_weight_updated */,
+}};
 /* update: 'classifier_bias/SGD' */
-static const net_block_t blocks_31[] = {
-    {axes_13, 6376, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_bias */,
-    {axes_13, 6392, {2080}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
-    {axes_12, 2056, {0}, {0}, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {axes_13, 6376, {2096}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_bias_updated */,
-};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_31 = {{1, 4, true, {{SGD_main_1, 0}}}, {
+    {6376, 12, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_bias */,
+    {6392, 12, {3104}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
+    {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {6376, 12, {3120}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_bias_updated */,
+}};
 /* infer: 'conv1' */
-static const net_block_t blocks_32[] = {
-    {axes_0, 2712, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: image */,
-    {axes_1, 5336, {2768}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* W: conv1_weight */,
-    {axes_2, 1808, {3128}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv1_out */,
-};
+static const struct { net_work_t head; net_block_t blocks[3]; } work_32 = {{1, 3, true, {{Conv_main_1, 3}}}, {
+    {2712, 704, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: image */,
+    {5336, 360, {3792}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* W: conv1_weight */,
+    {1808, 480, {4152}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv1_out */,
+}};
 /* infer: 'bn1' */
-static const net_phase_t phases_19[] = {{BatchNormalization_main_1, 2}};
-static const net_block_t blocks_33[] = {
-    {axes_3, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: infer/conv1_out */,
-    {axes_4, 6256, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
-    {axes_4, 6184, {2568}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
-    {axes_4, 6232, {2592}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_mean: bn1_mean */,
-    {axes_4, 6304, {2616}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_var: bn1_var */,
-    {axes_3, 1808, {2640}, {0}, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: infer/bn1_out */,
-};
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[10]; } shape_21 = {{1, {0}, 3, 0, 10, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
+    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
+    {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_block_t blocks[6]; } work_33 = {{1, 6, true, {{BatchNormalization_main_1, 2}}}, {
+    {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: infer/conv1_out */,
+    {6256, 20, {3568}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
+    {6184, 20, {3592}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
+    {6232, 20, {3616}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_mean: bn1_mean */,
+    {6304, 20, {3640}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_var: bn1_var */,
+    {1808, 480, {3664}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: infer/bn1_out */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[6]; } tile_21 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, {
+    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
+    {0, {0}, {5}, {1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}},
+}};
 /* infer: 'relu1' */
-static const net_block_t blocks_34[] = {
-    {axes_5, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/bn1_out */,
-    {axes_5, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu1_out */,
-};
+static const struct { net_work_t head; net_block_t blocks[2]; } work_34 = {{1, 2, true, {{Relu_main_1, 0}}}, {
+    {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/bn1_out */,
+    {1808, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu1_out */,
+}};
 /* infer: 'conv2' */
-static const net_block_t blocks_35[] = {
-    {axes_2, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: infer/relu1_out */,
-    {axes_6, 0, {2544}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
-    {axes_7, 3416, {3088}, {0}, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* Y: infer/conv2_out */,
-};
+static const struct { net_work_t head; net_block_t blocks[3]; } work_35 = {{1, 3, false, {{Conv_main_2, 3}}}, {
+    {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: infer/relu1_out */,
+    {0, 900, {3568}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
+    {3416, 480, {4112}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* Y: infer/conv2_out */,
+}};
 /* infer: 'add' */
-static const net_block_t blocks_36[] = {
-    {axes_5, 3416, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: infer/conv2_out */,
-    {axes_5, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: infer/relu1_out */,
-    {axes_5, 3416, {3024}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: infer/add_out */,
-};
+static const struct { net_work_t head; net_block_t blocks[3]; } work_36 = {{1, 3, true, {{Add_main_1, 0}}}, {
+    {3416, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: infer/conv2_out */,
+    {1808, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: infer/relu1_out */,
+    {3416, 480, {4048}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: infer/add_out */,
+}};
 /* infer: 'relu2' */
-static const net_block_t blocks_37[] = {
-    {axes_5, 3416, {2064}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/add_out */,
-    {axes_5, 3416, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu2_out */,
-};
+static const struct { net_work_t head; net_block_t blocks[2]; } work_37 = {{1, 2, true, {{Relu_main_1, 0}}}, {
+    {3416, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/add_out */,
+    {3416, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu2_out */,
+}};
 /* infer: 'pool' */
-static const net_block_t blocks_38[] = {
-    {axes_8, 3416, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: infer/relu2_out */,
-    {axes_4, 1808, {2544}, {0}, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: infer/pool_out */,
-};
+static const struct { net_work_t head; net_block_t blocks[2]; } work_38 = {{1, 2, true, {{GlobalAveragePool_main_1, 0}}}, {
+    {3416, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: infer/relu2_out */,
+    {1808, 20, {3568}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: infer/pool_out */,
+}};
 /* infer: 'classifier' */
-static const net_block_t blocks_39[] = {
-    {axes_9, 1808, {2064}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: infer/pool_flat_out */,
-    {axes_10, 6056, {2088}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {axes_11, 6376, {2152}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
-    {axes_11, 6408, {2168}, {0}, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: infer/classifier_out */,
-};
+static const struct { net_work_t head; net_block_t blocks[4]; } work_39 = {{1, 4, true, {{Gemm_main_1, 1}}}, {
+    {1808, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: infer/pool_flat_out */,
+    {6056, 60, {3112}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
+    {6376, 12, {3176}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
+    {6408, 12, {3192}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: infer/classifier_out */,
+}};
 
 /* ---- entries ------------------------------------------------------------------------------------------------- */
 
 static const net_group_t step_groups[] = {
     /* Conv: node 'conv1', 1 tile */
-    {loops_0, blocks_0, phases_0, {0}, 1, 8, 0, 3, 1, false},
+    {&shape_0.head, &work_0.head, &tile_0, sizeof shape_0, sizeof work_0, sizeof tile_0},
     /* BatchNormInternal mean, variance, normalise: node 'bn1', 1 tile */
-    {loops_1, blocks_1, phases_1, {0}, 1, 3, 0, 10, 3, false},
+    {&shape_1.head, &work_1.head, &tile_1, sizeof shape_1, sizeof work_1, sizeof tile_1},
     /* Relu: node 'relu1', 1 tile */
-    {loops_2, blocks_2, phases_2, {0}, 1, 1, 0, 2, 1, false},
+    {&shape_2.head, &work_2.head, &tile_2, sizeof shape_2, sizeof work_2, sizeof tile_2},
     /* Conv: node 'conv2', 2 tiles (co 5/3) */
-    {loops_3, blocks_3, phases_3, {2}, 2, 8, 1, 3, 1, false},
+    {&shape_3.head, &work_3.head, &tile_3, sizeof shape_3, sizeof work_3, sizeof tile_3},
     /* Add: node 'add', 1 tile */
-    {loops_4, blocks_4, phases_4, {0}, 1, 1, 0, 3, 1, false},
+    {&shape_4.head, &work_4.head, &tile_4, sizeof shape_4, sizeof work_4, sizeof tile_4},
     /* Relu: node 'relu2', 1 tile */
-    {loops_2, blocks_5, phases_2, {0}, 1, 1, 0, 2, 1, false},
+    {&shape_2.head, &work_5.head, &tile_2, sizeof shape_2, sizeof work_5, sizeof tile_2},
     /* GlobalAveragePool: node 'pool', 1 tile */
-    {loops_5, blocks_6, phases_5, {0}, 1, 2, 0, 2, 1, false},
+    {&shape_5.head, &work_6.head, &tile_5, sizeof shape_5, sizeof work_6, sizeof tile_5},
     /* Gemm: node 'classifier', 1 tile */
-    {loops_6, blocks_7, phases_6, {0}, 1, 3, 0, 4, 1, false},
+    {&shape_6.head, &work_7.head, &tile_6, sizeof shape_6, sizeof work_7, sizeof tile_6},
     /* SoftmaxCrossEntropyLoss log_softmax, loss: node 'loss/SoftmaxCrossEntropyLoss', 1 tile */
-    {loops_7, blocks_8, phases_7, {0}, 1, 2, 0, 4, 2, false},
+    {&shape_7.head, &work_8.head, &tile_7, sizeof shape_7, sizeof work_8, sizeof tile_7},
     /* SoftmaxCrossEntropyLossGrad: node 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad', 1 tile */
-    {loops_8, blocks_9, phases_8, {0}, 1, 2, 0, 4, 1, false},
+    {&shape_8.head, &work_9.head, &tile_8, sizeof shape_8, sizeof work_9, sizeof tile_8},
     /* InPlaceAccumulatorV2: node 'classifier_bias_grad/InPlaceAccumulatorV2', 1 tile */
-    {loops_9, blocks_10, phases_9, {0}, 1, 1, 0, 4, 1, false},
+    {&shape_9.head, &work_10.head, &tile_9, sizeof shape_9, sizeof work_10, sizeof tile_9},
     /* Gemm: node 'classifier_grad/Gemm', 1 tile */
-    {loops_10, blocks_11, phases_10, {0}, 1, 3, 0, 3, 1, false},
+    {&shape_10.head, &work_11.head, &tile_10, sizeof shape_10, sizeof work_11, sizeof tile_10},
     /* Gemm: node 'classifier_grad/Gemm_1', 1 tile */
-    {loops_11, blocks_12, phases_11, {0}, 1, 3, 0, 3, 1, false},
+    {&shape_11.head, &work_12.head, &tile_11, sizeof shape_11, sizeof work_12, sizeof tile_11},
     /* InPlaceAccumulatorV2: node 'classifier_weight_grad/InPlaceAccumulatorV2', 1 tile */
-    {loops_12, blocks_13, phases_9, {0}, 1, 1, 0, 4, 1, false},
+    {&shape_12.head, &work_13.head, &tile_12, sizeof shape_12, sizeof work_13, sizeof tile_12},
     /* GlobalAveragePoolGrad: node 'pool_grad/GlobalAveragePoolGrad', 1 tile */
-    {loops_13, blocks_14, phases_12, {0}, 1, 2, 0, 2, 1, false},
+    {&shape_13.head, &work_14.head, &tile_13, sizeof shape_13, sizeof work_14, sizeof tile_13},
     /* ReluGrad: node 'relu2_grad/ReluGrad', 1 tile */
-    {loops_2, blocks_15, phases_13, {0}, 1, 1, 0, 3, 1, false},
+    {&shape_4.head, &work_15.head, &tile_4, sizeof shape_4, sizeof work_15, sizeof tile_4},
     /* ConvGradX: node 'conv2_grad/ConvGrad/X', 2 tiles (ci 5/3) */
-    {loops_14, blocks_16, phases_14, {2}, 2, 8, 1, 3, 1, false},
+    {&shape_14.head, &work_16.head, &tile_14, sizeof shape_14, sizeof work_16, sizeof tile_14},
     /* ConvGradW: node 'conv2_grad/ConvGrad/W', 2 tiles (co 5/3) */
-    {loops_15, blocks_17, phases_15, {1}, 2, 8, 1, 3, 1, false},
+    {&shape_15.head, &work_17.head, &tile_15, sizeof shape_15, sizeof work_17, sizeof tile_15},
     /* InPlaceAccumulatorV2: node 'conv2_weight_grad/InPlaceAccumulatorV2', 2 tiles (i 225/120) */
-    {loops_16, blocks_18, phases_9, {0}, 2, 1, 1, 4, 1, false},
+    {&shape_16.head, &work_18.head, &tile_16, sizeof shape_16, sizeof work_18, sizeof tile_16},
     /* Add: node 'relu1_out_grad/Add', 1 tile */
-    {loops_4, blocks_19, phases_4, {0}, 1, 1, 0, 3, 1, false},
+    {&shape_4.head, &work_19.head, &tile_4, sizeof shape_4, sizeof work_19, sizeof tile_4},
     /* ReluGrad: node 'relu1_grad/ReluGrad', 1 tile */
-    {loops_2, blocks_20, phases_13, {0}, 1, 1, 0, 3, 1, false},
+    {&shape_4.head, &work_20.head, &tile_4, sizeof shape_4, sizeof work_20, sizeof tile_4},
     /* BatchNormalizationGrad sums, apply: node 'bn1_grad/BatchNormalizationGrad', 1 tile */
-    {loops_1, blocks_21, phases_16, {0}, 1, 3, 0, 8, 2, false},
+    {&shape_17.head, &work_21.head, &tile_17, sizeof shape_17, sizeof work_21, sizeof tile_17},
     /* InPlaceAccumulatorV2: node 'bn1_scale_grad/InPlaceAccumulatorV2', 1 tile */
-    {loops_17, blocks_22, phases_9, {0}, 1, 1, 0, 4, 1, false},
+    {&shape_18.head, &work_22.head, &tile_18, sizeof shape_18, sizeof work_22, sizeof tile_18},
     /* InPlaceAccumulatorV2: node 'bn1_bias_grad/InPlaceAccumulatorV2', 1 tile */
-    {loops_17, blocks_23, phases_9, {0}, 1, 1, 0, 4, 1, false},
+    {&shape_18.head, &work_23.head, &tile_18, sizeof shape_18, sizeof work_23, sizeof tile_18},
     /* ConvGradW: node 'conv1_grad/ConvGrad/W', 1 tile */
-    {loops_18, blocks_24, phases_17, {0}, 1, 8, 0, 3, 1, false},
+    {&shape_19.head, &work_24.head, &tile_19, sizeof shape_19, sizeof work_24, sizeof tile_19},
     /* InPlaceAccumulatorV2: node 'conv1_weight_grad/InPlaceAccumulatorV2', 1 tile */
-    {loops_19, blocks_25, phases_9, {0}, 1, 1, 0, 4, 1, false},
+    {&shape_20.head, &work_25.head, &tile_20, sizeof shape_20, sizeof work_25, sizeof tile_20},
 };
 
-static const net_entry_t step_entry = {step_groups, 26, NET_CORES, 0};
+static const net_entry_t step_entry = {step_groups, regions, 26, NET_CORES, 0};
 
 static const net_group_t update_groups[] = {
     /* SGD: node 'conv1_weight/SGD', 1 tile */
-    {loops_19, blocks_26, phases_18, {0}, 1, 1, 0, 4, 1, false},
+    {&shape_20.head, &work_26.head, &tile_20, sizeof shape_20, sizeof work_26, sizeof tile_20},
     /* SGD: node 'bn1_scale/SGD', 1 tile */
-    {loops_17, blocks_27, phases_18, {0}, 1, 1, 0, 4, 1, false},
+    {&shape_18.head, &work_27.head, &tile_18, sizeof shape_18, sizeof work_27, sizeof tile_18},
     /* SGD: node 'bn1_bias/SGD', 1 tile */
-    {loops_17, blocks_28, phases_18, {0}, 1, 1, 0, 4, 1, false},
+    {&shape_18.head, &work_28.head, &tile_18, sizeof shape_18, sizeof work_28, sizeof tile_18},
     /* SGD: node 'conv2_weight/SGD', 2 tiles (i 225/120) */
-    {loops_16, blocks_29, phases_18, {0}, 2, 1, 1, 4, 1, false},
+    {&shape_16.head, &work_29.head, &tile_16, sizeof shape_16, sizeof work_29, sizeof tile_16},
     /* SGD: node 'classifier_weight/SGD', 1 tile */
-    {loops_12, blocks_30, phases_18, {0}, 1, 1, 0, 4, 1, false},
+    {&shape_12.head, &work_30.head, &tile_12, sizeof shape_12, sizeof work_30, sizeof tile_12},
     /* SGD: node 'classifier_bias/SGD', 1 tile */
-    {loops_9, blocks_31, phases_18, {0}, 1, 1, 0, 4, 1, false},
+    {&shape_9.head, &work_31.head, &tile_9, sizeof shape_9, sizeof work_31, sizeof tile_9},
 };
 
-static const net_entry_t update_entry = {update_groups, 6, NET_CORES, 26};
+static const net_entry_t update_entry = {update_groups, regions, 6, NET_CORES, 26};
 
 static const net_group_t infer_groups[] = {
     /* Conv: node 'conv1', 1 tile */
-    {loops_0, blocks_32, phases_0, {0}, 1, 8, 0, 3, 1, false},
+    {&shape_0.head, &work_32.head, &tile_0, sizeof shape_0, sizeof work_32, sizeof tile_0},
     /* BatchNormalization: node 'bn1', 1 tile */
-    {loops_1, blocks_33, phases_19, {0}, 1, 3, 0, 6, 1, false},
+    {&shape_21.head, &work_33.head, &tile_21, sizeof shape_21, sizeof work_33, sizeof tile_21},
     /* Relu: node 'relu1', 1 tile */
-    {loops_2, blocks_34, phases_2, {0}, 1, 1, 0, 2, 1, false},
+    {&shape_2.head, &work_34.head, &tile_2, sizeof shape_2, sizeof work_34, sizeof tile_2},
     /* Conv: node 'conv2', 2 tiles (co 5/3) */
-    {loops_3, blocks_35, phases_3, {2}, 2, 8, 1, 3, 1, false},
+    {&shape_3.head, &work_35.head, &tile_3, sizeof shape_3, sizeof work_35, sizeof tile_3},
     /* Add: node 'add', 1 tile */
-    {loops_4, blocks_36, phases_4, {0}, 1, 1, 0, 3, 1, false},
+    {&shape_4.head, &work_36.head, &tile_4, sizeof shape_4, sizeof work_36, sizeof tile_4},
     /* Relu: node 'relu2', 1 tile */
-    {loops_2, blocks_37, phases_2, {0}, 1, 1, 0, 2, 1, false},
+    {&shape_2.head, &work_37.head, &tile_2, sizeof shape_2, sizeof work_37, sizeof tile_2},
     /* GlobalAveragePool: node 'pool', 1 tile */
-    {loops_5, blocks_38, phases_5, {0}, 1, 2, 0, 2, 1, false},
+    {&shape_5.head, &work_38.head, &tile_5, sizeof shape_5, sizeof work_38, sizeof tile_5},
     /* Gemm: node 'classifier', 1 tile */
-    {loops_6, blocks_39, phases_6, {0}, 1, 3, 0, 4, 1, false},
+    {&shape_6.head, &work_39.head, &tile_6, sizeof shape_6, sizeof work_39, sizeof tile_6},
 };
 
-static const net_entry_t infer_entry = {infer_groups, 8, NET_CORES, 32};
+static const net_entry_t infer_entry = {infer_groups, regions, 8, NET_CORES, 32};
 
-enum { RESET_ADDRESS = 2048, LEARNING_RATE_ADDRESS = 2056 }; /* in L1 */
+enum { RESET_ADDRESS = 3072, LEARNING_RATE_ADDRESS = 3080 }; /* in L1 */
 
 int net_init(void) { return net_memory_open(NET_L1_BYTES, NET_L2_BYTES, NET_L3_BYTES); }
 

@@ -86,6 +86,7 @@ void hal_print_memory(void (*print)(const char *key, uint64_t value));
 
 typedef struct {
     uint64_t l3_to_l2_bytes, l2_to_l3_bytes, l2_to_l1_bytes, l1_to_l2_bytes;
+    uint64_t table_bytes; /* constants of the program that were copied to L1 */
     uint64_t dma_commands, ram_requests;
 } hal_traffic_t;
 

@@ -28,6 +28,7 @@ void net_trace_group_begin(uint32_t group)
 void net_trace_group_end(uint32_t group)
 {
     const uint32_t total = hal_cycles() - now.group_begin;
+    hal_require_whole_stacks(); /* here too, before a damaged return address sends a core anywhere */
     if (group >= profile_rows)
         return;
     profile[group] = (hal_profile_t){total, now.kernel, now.wait};
@@ -41,11 +42,7 @@ void net_trace_kernel_begin(uint32_t count, void *const blocks[], const uint32_t
     now.kernel_begin = hal_cycles();
 }
 
-void net_trace_kernel_end(void)
-{
-    now.kernel += hal_cycles() - now.kernel_begin;
-    hal_require_whole_stacks(); /* here, before a damaged return address sends a core anywhere */
-}
+void net_trace_kernel_end(void) { now.kernel += hal_cycles() - now.kernel_begin; }
 
 void net_trace_wait_begin(void) { now.wait_begin = hal_cycles(); }
 

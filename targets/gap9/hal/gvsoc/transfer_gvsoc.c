@@ -7,15 +7,19 @@
 
 #include "hal_gvsoc.h"
 
-hal_traffic_t hal_traffic;
+hal_traffic_t hal_traffic __attribute__((section(".l1_data"))); /* where counting costs next to nothing */
 
 /* ---- DMA -------------------------------------------------------------------------------------------------------- */
 
-static uint32_t command_word(uint32_t size, pi_cl_dma_dir_e dir)
+extern const uint8_t hal_l2_heap[];
+
+static uint32_t command_word(uint32_t size, pi_cl_dma_dir_e dir, uintptr_t ext)
 {
     if (size == 0 || size > PI_CL_DMA_MAX_SIZE)
         hal_fail("pi_cl_dma_cmd: %u bytes; 1 to %d are possible", (unsigned)size, PI_CL_DMA_MAX_SIZE);
-    if (dir == PI_CL_DMA_DIR_EXT2LOC)
+    if (ext < (uintptr_t)hal_l2_heap)
+        hal_traffic.table_bytes += size;
+    else if (dir == PI_CL_DMA_DIR_EXT2LOC)
         hal_traffic.l2_to_l1_bytes += size;
     else
         hal_traffic.l1_to_l2_bytes += size;
@@ -25,7 +29,7 @@ static uint32_t command_word(uint32_t size, pi_cl_dma_dir_e dir)
 
 void pi_cl_dma_cmd(uintptr_t ext, uintptr_t loc, uint32_t size, pi_cl_dma_dir_e dir, pi_cl_dma_cmd_t *cmd)
 {
-    const uint32_t word = command_word(size, dir);
+    const uint32_t word = command_word(size, dir, ext);
     cmd->id = hal_load(DMA_QUEUE);
     hal_store(DMA_QUEUE, word);
     hal_store(DMA_QUEUE, loc);
@@ -35,7 +39,7 @@ void pi_cl_dma_cmd(uintptr_t ext, uintptr_t loc, uint32_t size, pi_cl_dma_dir_e 
 void pi_cl_dma_cmd_2d(uintptr_t ext, uintptr_t loc, uint32_t size, uint32_t stride, uint32_t length,
                       pi_cl_dma_dir_e dir, pi_cl_dma_cmd_t *cmd)
 {
-    const uint32_t word = command_word(size, dir) | DMA_2D;
+    const uint32_t word = command_word(size, dir, ext) | DMA_2D;
     if (length == 0 || length > PI_CL_DMA_MAX_LENGTH)
         hal_fail("pi_cl_dma_cmd_2d: lines of %u bytes; 1 to %d are possible", (unsigned)length, PI_CL_DMA_MAX_LENGTH);
     cmd->id = hal_load(DMA_QUEUE);
@@ -62,7 +66,7 @@ void pi_cl_dma_cmd_wait(pi_cl_dma_cmd_t *cmd)
 
 #define RAM_TRANSFER_BYTES 32768u /* of one transfer: the queue stays short in time */
 
-static uint32_t ram_issued; /* transfers so far */
+static uint32_t ram_issued __attribute__((section(".l1_data"))); /* transfers so far */
 
 static uint32_t ram_pending(void)
 {

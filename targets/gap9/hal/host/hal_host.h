@@ -25,6 +25,7 @@ void hal_host_configure(const hal_host_config_t *config);
 typedef struct {
     uint64_t l3_to_l2_bytes, l2_to_l3_bytes; /* asynchronous, worker 0 */
     uint64_t l2_to_l1_bytes, l1_to_l2_bytes;
+    uint64_t table_bytes; /* constants of the program that were copied to L1 */
     uint64_t fc_l3_read_bytes, fc_l3_write_bytes; /* blocking, fabric controller */
     uint64_t dma_commands, ram_requests, max_in_flight;
     uint64_t barriers, forks;

@@ -42,6 +42,9 @@ void hal_require_worker0(const char *function);
 uint8_t *hal_l3_bytes(const char *function, uint32_t address, uint64_t size);
 /* Fails unless [data, data + size) lies in one live chunk of the level. */
 void hal_require_chunk(const char *function, hal_level_t level, const void *data, uint64_t size);
+bool hal_in_level(hal_level_t level, const void *data);
+/* Fails when [data, data + size) is in L1 or L3, or outside of a chunk of L2. */
+void hal_require_program_memory(const char *function, const void *data, uint32_t size);
 uint64_t hal_live_bytes(hal_level_t level);
 /* Copies whatever AddressSanitizer thinks of the memory: the DMA is no kernel. */
 void hal_copy(uint8_t *destination, const uint8_t *source, size_t size);

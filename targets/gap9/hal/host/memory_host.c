@@ -283,11 +283,13 @@ int pi_ram_free(struct pi_device *device, uint32_t addr, uint32_t size)
     return 0;
 }
 
-/* The other end of a blocking copy: an L2 chunk, or memory of the program itself. */
-static void require_program_memory(const char *function, const void *data, uint32_t size)
+bool hal_in_level(hal_level_t level, const void *data) { return in_arena(&arenas[level], data); }
+
+/* What lies in L2 on the chip: an L2 chunk, or memory of the program itself. */
+void hal_require_program_memory(const char *function, const void *data, uint32_t size)
 {
     if (in_arena(&arenas[HAL_L1], data) || in_arena(&arenas[HAL_L3], data))
-        hal_fail("%s: the FC copies between L3 and L2 only", function);
+        hal_fail("%s: address is not in L2", function);
     if (in_arena(&arenas[HAL_L2], data))
         hal_require_chunk(function, HAL_L2, data, size);
 #if HAL_ASAN
@@ -300,7 +302,7 @@ void pi_ram_read(struct pi_device *device, uint32_t pi_ram_addr, void *data, uin
 {
     (void)device;
     hal_require_fc("pi_ram_read");
-    require_program_memory("pi_ram_read", data, size);
+    hal_require_program_memory("pi_ram_read", data, size);
     hal_copy(data, hal_l3_bytes("pi_ram_read", pi_ram_addr, size), size);
     hal_counters.fc_l3_read_bytes += size;
 }
@@ -309,7 +311,7 @@ void pi_ram_write(struct pi_device *device, uint32_t pi_ram_addr, void *data, ui
 {
     (void)device;
     hal_require_fc("pi_ram_write");
-    require_program_memory("pi_ram_write", data, size);
+    hal_require_program_memory("pi_ram_write", data, size);
     hal_copy(hal_l3_bytes("pi_ram_write", pi_ram_addr, size), data, size);
     hal_counters.fc_l3_write_bytes += size;
 }

@@ -28,6 +28,7 @@ void hal_host_print_counters(void)
     PRINT(l2_to_l3_bytes);
     PRINT(l2_to_l1_bytes);
     PRINT(l1_to_l2_bytes);
+    PRINT(table_bytes);
     PRINT(fc_l3_read_bytes);
     PRINT(fc_l3_write_bytes);
     PRINT(dma_commands);

@@ -139,13 +139,17 @@ static void issue_dma(const char *function, uintptr_t ext, uintptr_t loc, uint32
         hal_fail("%s: more than %d DMA commands in flight: the chip has no more identifiers and would hang", function,
                  PI_CL_DMA_MAX_IN_FLIGHT);
     uint8_t *line = (uint8_t *)ext, *block = (uint8_t *)loc;
-    hal_require_chunk(function, HAL_L2, line, extent(size, stride, length));
-    hal_require_chunk(function, HAL_L1, block, size);
     bool to_block = dir == PI_CL_DMA_DIR_EXT2LOC;
+    bool table = to_block && !hal_in_level(HAL_L2, line);
+    if (table) /* constants of the program, which lie in L2 on the chip */
+        hal_require_program_memory(function, line, size);
+    else
+        hal_require_chunk(function, HAL_L2, line, extent(size, stride, length));
+    hal_require_chunk(function, HAL_L1, block, size);
     issue(function, (transfer_t){.descriptor = cmd, .line = line, .block = block, .size = size, .stride = stride,
                                  .length = length, .to_block = to_block, .is_dma = true});
     hal_counters.dma_commands++;
-    *(to_block ? &hal_counters.l2_to_l1_bytes : &hal_counters.l1_to_l2_bytes) += size;
+    *(table ? &hal_counters.table_bytes : to_block ? &hal_counters.l2_to_l1_bytes : &hal_counters.l1_to_l2_bytes) += size;
 }
 
 void pi_cl_dma_cmd(uintptr_t ext, uintptr_t loc, uint32_t size, pi_cl_dma_dir_e dir, pi_cl_dma_cmd_t *cmd)
