@@ -158,8 +158,9 @@ typedef void (*net_conv_blocks_t)(const net_conv_t *conv, const float *x, const 
 /* Channels [first, first + OUT * count) of y, OUT at a time. Workers share out blocks, in rows as long as possible.
  * `blocks` has the functions for 1, 2, 3 and 4 pixels.
  */
-NET_KERNEL void net_conv_channels(int32_t core, int32_t cores, const int32_t S, const int32_t OUT, const net_conv_t *conv,
-                                  int32_t first, int32_t count, const net_conv_blocks_t blocks[4])
+NET_KERNEL void net_conv_channels(int32_t core, int32_t cores, const int32_t ROW_STEP, const int32_t X_STEP,
+                                  const int32_t Y_STEP, const int32_t OUT, const net_conv_t *conv, int32_t first,
+                                  int32_t count, const net_conv_blocks_t blocks[4])
 {
     const int32_t whole = conv->columns / 4, left = conv->columns % 4, per_row = whole + (left > 0);
     const int32_t tasks = count * conv->rows * per_row;
@@ -169,15 +170,15 @@ NET_KERNEL void net_conv_channels(int32_t core, int32_t cores, const int32_t S, 
     int32_t o = first + begin / per_row / conv->rows * OUT;
     NET_ROLLED
     while (todo > 0) {
-        const float *x = conv->x + row * S * conv->x_row + block * 4 * S, *w = conv->w + o * conv->w_out;
+        const float *x = conv->x + row * ROW_STEP * conv->x_row + block * 4 * X_STEP, *w = conv->w + o * conv->w_out;
         const float *bias = conv->bias ? conv->bias + o : NULL;
-        float *y = conv->y + o * conv->y_plane + row * conv->y_row + block * 4;
+        float *y = conv->y + o * conv->y_plane + row * conv->y_row + block * 4 * Y_STEP;
         const int32_t now = whole - block < todo ? whole - block : todo;
         if (now > 0)
             blocks[3](conv, x, w, bias, y, now);
         todo -= now;
         if (left && todo > 0) {
-            blocks[left - 1](conv, x + 4 * S * now, w, bias, y + 4 * now, 1);
+            blocks[left - 1](conv, x + 4 * X_STEP * now, w, bias, y + 4 * Y_STEP * now, 1);
             --todo;
         }
         block = 0;
@@ -210,7 +211,7 @@ NET_KERNEL void net_conv_channels(int32_t core, int32_t cores, const int32_t S, 
         static const net_conv_blocks_t by_4[4] = {name##_4x1, name##_4x2, name##_4x3, name##_4x4};                      \
         static const net_conv_blocks_t by_1[4] = {name##_1x1, name##_1x2, name##_1x3, name##_1x4};                      \
         for (int32_t single = 0; single < 2; ++single)                                                                  \
-            net_conv_channels(core, cores, S, single ? 1 : 4, conv, single ? conv->out / 4 * 4 : 0,                     \
+            net_conv_channels(core, cores, S, S, 1, single ? 1 : 4, conv, single ? conv->out / 4 * 4 : 0,                     \
                               single ? conv->out % 4 : conv->out / 4, single ? by_1 : by_4);                            \
     }
 

@@ -6,14 +6,14 @@
 
 /* dw[o][i][ky][kx] = sum over r, c of dy[o][r][c] * x[i][r * S + ky][c * S + kx]
  *
- * x is the padded tile, dy a plain one, dw contiguous. With `parts` > 1 the rows are cut in as many parts whose sums go to
+ * x is the padded tile, dy a plain one, and taps are contiguous in dw, also from i to i + 1. With `parts` > 1 the rows are cut in as many parts whose sums go to
  * dw, dw + part, dw + 2 * part, ...: for layers with too few channels to occupy all workers. net_add_parts adds them up.
  */
 typedef struct {
     const float *x, *dy;
     float *dw;
     int32_t in, out, rows, columns; /* channels of x, channels of dy, and its rows and columns */
-    int32_t x_row, x_plane, y_row, y_plane;
+    int32_t x_row, x_plane, y_row, y_plane, w_out; /* w_out: between output channels of dw */
     int32_t parts, part;
     bool accumulate; /* add to dw */
 } net_conv_w_t;
@@ -23,7 +23,7 @@ NET_KERNEL void net_conv_w_taps(const int32_t K, const int32_t S, const int32_t 
                                 const float *dy, float *dw, int32_t rows, int32_t ky, int32_t count)
 {
     const int32_t CARRIED = K > S ? K - S : 0;
-    const int32_t w_out = conv->in * K * K, left = conv->columns % 4, gap = conv->y_row - conv->columns;
+    const int32_t w_out = conv->w_out, left = conv->columns % 4, gap = conv->y_row - conv->columns;
     intptr_t span = 16 * S * (conv->columns / 4), x_gap = 4 * S * (conv->x_row - conv->columns), ragged = left | gap;
     net_pin(span); /* not to be calculated again in each row */
     net_pin(x_gap);
@@ -148,7 +148,7 @@ NET_KERNEL void net_conv_w_channels(int32_t core, int32_t cores, const int32_t K
         const int32_t o = first + block * OUT, i = task / K, ky = task % K;
         const int32_t now = per_block - task < todo ? per_block - task : todo;
         taps(conv, conv->x + i * conv->x_plane + (row * S + ky) * conv->x_row, conv->dy + o * conv->y_plane + row * conv->y_row,
-             conv->dw + part * conv->part + (o * conv->in + i) * K * K + ky * K, end - row, ky, now);
+             conv->dw + part * conv->part + o * conv->w_out + i * K * K + ky * K, end - row, ky, now);
         todo -= now;
         task = 0;
         if (++block == blocks) {

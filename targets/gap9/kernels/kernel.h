@@ -17,10 +17,15 @@
 /* Hot code stands alone: inlined into its callers it loses registers to them. */
 #define NET_HOT static __attribute__((noinline, unused))
 
-/* A loop that is in registers once it is unrolled, and one that must stay a loop: hot code has to fit 512 bytes. */
-#if defined(__clang__)
+/* A loop that is in registers once it is unrolled, and one that must stay a loop: hot code has to fit 512 bytes. A PC's
+ * compiler does as it likes.
+ */
+#if defined(__clang__) && defined(__riscv)
 #define NET_UNROLLED _Pragma("clang loop unroll(full)")
 #define NET_ROLLED _Pragma("clang loop unroll(disable)")
+#elif defined(__clang__)
+#define NET_UNROLLED
+#define NET_ROLLED
 #else
 #define NET_UNROLLED _Pragma("GCC unroll 32")
 #define NET_ROLLED _Pragma("GCC unroll 1")

@@ -1,0 +1,283 @@
+/* 1x1 convolution: 4 x 4 outer products in registers; forward and dX of any stride, and dW. */
+#ifndef NET_CONV_1X1_H
+#define NET_CONV_1X1_H
+
+#include "conv_4x4.h"
+#include "conv_grad_w.h"
+
+/* `blocks` blocks of OUT channels x PX pixels. Takes a net_conv_t with taps of one element. REVERSED is for dX: x is dY,
+ * w_out = 1. X_STEP and Y_STEP are the strides of x and y: forward has Y_STEP = 1, dX has X_STEP = 1.
+ */
+NET_KERNEL void net_conv_1x1_blocks(const int32_t X_STEP, const int32_t Y_STEP, const bool REVERSED, const int32_t OUT,
+                                    const int32_t PX, const net_conv_t *conv, const float *x, const float *w,
+                                    const float *bias, float *y, int32_t blocks)
+{
+    const int32_t U = 4, HALF = PX > 1 ? PX / 2 - 1 : 0, LAST = U * OUT - 1; /* U input channels at a time */
+    const intptr_t w_in = 4 * (REVERSED ? conv->w_in : 1), w_out = 4 * (REVERSED ? 1 : conv->w_out), x_plane = 4 * conv->x_plane;
+    const float *const volatile stop = net_moved(w, conv->in * w_in);
+    NET_ROLLED
+    for (; blocks > 0; --blocks) {
+        float sum[4][4], pixel[4];
+        const float *weights = w, *plane = x;
+        float *at = y;
+        if (conv->accumulate) {
+            NET_UNROLLED
+            for (int32_t o = 0; o < OUT; ++o) {
+                NET_UNROLLED
+                for (int32_t p = 0; p < PX; ++p)
+                    sum[o][p] = at[p * Y_STEP];
+                at += conv->y_plane;
+                net_pin(at);
+            }
+        } else {
+            NET_UNROLLED
+            for (int32_t o = 0; o < OUT; ++o)
+                sum[o][0] = sum[o][1] = sum[o][2] = sum[o][3] = bias ? bias[o] : 0.0f;
+        }
+        NET_ROLLED
+        for (int32_t i = conv->in % U; i > 0; --i) { /* those that are not U */
+            const float *weight = weights;
+            NET_UNROLLED
+            for (int32_t o = 0; o < OUT; ++o) {
+                NET_UNROLLED
+                for (int32_t p = 0; p < PX; ++p)
+                    net_multiply_add(sum[o][p], plane[p * X_STEP], *weight);
+                net_move(weight, w_out);
+            }
+            net_move(weights, w_in);
+            net_move(plane, x_plane);
+        }
+        if (conv->in >= U) {
+            float weight = *weights;
+            NET_UNROLLED
+            for (int32_t p = 0; p < PX; ++p)
+                pixel[p] = plane[p * X_STEP];
+            net_move(plane, x_plane);
+            NET_ROLLED
+            while (true) {
+                NET_UNROLLED
+                for (int32_t n = 0; n < LAST; ++n) { /* all weights but the last */
+                    const int32_t i = n / OUT, to_i = (n + 1) / OUT;
+                    const int32_t o = REVERSED ? n % OUT : net_conv_channel(OUT, n);
+                    const int32_t to = REVERSED ? (n + 1) % OUT : net_conv_channel(OUT, n + 1);
+                    float ahead = 0.0f;
+                    NET_UNROLLED
+                    for (int32_t p = 0; p < PX; ++p) {
+                        net_multiply_add(sum[o][p], pixel[p], weight);
+                        if (p == 0 && !REVERSED && to > o)
+                            net_move(weights, w_out);
+                        if (p == 0 && !REVERSED && to < o)
+                            net_move_back(weights, w_out);
+                        if (p == 0 && REVERSED && to_i != i)
+                            net_move(weights, w_in);
+                        if (to_i != i)
+                            pixel[p] = plane[p * X_STEP];
+                        if (p == HALF)
+                            ahead = weights[REVERSED ? to : to_i];
+                        if (p == PX - 1 && (OUT > 1 ? i > 0 && n % OUT == 0 : to_i != i))
+                            net_move(plane, x_plane);
+                    }
+                    weight = ahead;
+                }
+                const float *const last = stop;
+                if (REVERSED)
+                    net_move(weights, w_in);
+                else
+                    weights += U;
+                if (net_rarely(weights == last))
+                    break;
+                const int32_t o = REVERSED ? OUT - 1 : net_conv_channel(OUT, LAST);
+                float ahead = 0.0f;
+                NET_UNROLLED
+                for (int32_t p = 0; p < PX; ++p) {
+                    net_multiply_add(sum[o][p], pixel[p], weight);
+                    pixel[p] = plane[p * X_STEP];
+                    if (p == HALF)
+                        ahead = *weights;
+                }
+                net_move(plane, x_plane);
+                weight = ahead;
+            }
+            const int32_t o = REVERSED ? OUT - 1 : net_conv_channel(OUT, LAST);
+            NET_UNROLLED
+            for (int32_t p = 0; p < PX; ++p)
+                net_multiply_add(sum[o][p], pixel[p], weight);
+        }
+        at = y;
+        NET_UNROLLED
+        for (int32_t o = 0; o < OUT; ++o) {
+            NET_UNROLLED
+            for (int32_t p = 0; p < PX; ++p)
+                at[p * Y_STEP] = sum[o][p];
+            at += conv->y_plane;
+            net_pin(at);
+        }
+        x += PX * X_STEP;
+        y += PX * Y_STEP;
+    }
+}
+
+#define NET_CONV_1X1_BLOCKS(name, X_STEP, Y_STEP, REVERSED, OUT, PX)                                                    \
+    NET_HOT void name##_##OUT##x##PX(const net_conv_t *conv, const float *x, const float *w, const float *bias, float *y, \
+                                     int32_t blocks)                                                                    \
+    {                                                                                                                   \
+        net_conv_1x1_blocks(X_STEP, Y_STEP, REVERSED, OUT, PX, conv, x, w, bias, y, blocks);                            \
+    }
+
+/* Defines name(core, cores, conv): forward and, REVERSED, dX. `rows` and `columns` count the pixels of the side with step
+ * 1; the strides of the other are between rows and columns that count, e.g. x_row = 2 rows of x.
+ */
+#define NET_CONV_1X1(name, X_STEP, Y_STEP, REVERSED)                                                                    \
+    NET_CONV_1X1_BLOCKS(name, X_STEP, Y_STEP, REVERSED, 4, 4)                                                           \
+    NET_CONV_1X1_BLOCKS(name, X_STEP, Y_STEP, REVERSED, 4, 3)                                                           \
+    NET_CONV_1X1_BLOCKS(name, X_STEP, Y_STEP, REVERSED, 4, 2)                                                           \
+    NET_CONV_1X1_BLOCKS(name, X_STEP, Y_STEP, REVERSED, 4, 1)                                                           \
+    NET_CONV_1X1_BLOCKS(name, X_STEP, Y_STEP, REVERSED, 1, 4)                                                           \
+    NET_CONV_1X1_BLOCKS(name, X_STEP, Y_STEP, REVERSED, 1, 3)                                                           \
+    NET_CONV_1X1_BLOCKS(name, X_STEP, Y_STEP, REVERSED, 1, 2)                                                           \
+    NET_CONV_1X1_BLOCKS(name, X_STEP, Y_STEP, REVERSED, 1, 1)                                                           \
+    NET_HOT void name(int32_t core, int32_t cores, const net_conv_t *conv)                                              \
+    {                                                                                                                   \
+        static const net_conv_blocks_t by_4[4] = {name##_4x1, name##_4x2, name##_4x3, name##_4x4};                      \
+        static const net_conv_blocks_t by_1[4] = {name##_1x1, name##_1x2, name##_1x3, name##_1x4};                      \
+        for (int32_t single = 0; single < 2; ++single)                                                                  \
+            net_conv_channels(core, cores, 1, X_STEP, Y_STEP, single ? 1 : 4, conv, single ? conv->out / 4 * 4 : 0,     \
+                              single ? conv->out % 4 : conv->out / 4, single ? by_1 : by_4);                            \
+    }
+
+/* dW of a 1x1 convolution, 4 output x 4 input channels, of the rows of x and dy. Both pointers walk to and fro. */
+NET_KERNEL void net_conv_1x1_w_block(const int32_t S, const net_conv_w_t *conv, const float *x, const float *dy, float *dw,
+                                     int32_t rows)
+{
+    const intptr_t x_plane = 4 * conv->x_plane, y_plane = 4 * conv->y_plane, w_out = 4 * conv->w_out;
+    const int32_t left = conv->columns % 4;
+    float sum[4][4], *at = dw;
+    NET_UNROLLED
+    for (int32_t n = 0; n < 16; ++n)
+        sum[n / 4][n % 4] = 0.0f;
+    if (conv->accumulate) {
+        NET_UNROLLED
+        for (int32_t n = 0; n < 16; ++n) {
+            sum[n / 4][n % 4] = at[n % 4];
+            if (n % 4 == 3)
+                net_move(at, w_out);
+        }
+    }
+    NET_ROLLED
+    for (; rows > 0; --rows, x += S * conv->x_row, dy += conv->y_row) {
+        const float *pixels = x, *gradients = dy;
+        const float *const volatile end = gradients + conv->columns / 4 * 4;
+        NET_ROLLED
+        while (gradients != end) {
+            float pixel[4], gradient = *gradients;
+            NET_UNROLLED
+            for (int32_t i = 0; i < 4; ++i) {
+                pixel[i] = *pixels;
+                if (i < 3)
+                    net_move(pixels, x_plane);
+            }
+            NET_UNROLLED
+            for (int32_t n = 0; n < 16; ++n) { /* pixel by pixel, output channels up, then down; input channels likewise */
+                const int32_t p = n / 4, o = net_conv_channel(4, n), to = net_conv_channel(4, n + 1);
+                float ahead = 0.0f;
+                NET_UNROLLED
+                for (int32_t m = 0; m < 4; ++m) {
+                    const int32_t i = (n % 4 == 3) == (p % 2 == 1) ? m : 3 - m; /* oldest load first, but the last time as they walk */
+                    net_multiply_add(sum[o][i], pixel[i], gradient);
+                    if (m == 0 && to > o)
+                        net_move(gradients, y_plane);
+                    if (m == 0 && to < o)
+                        net_move_back(gradients, y_plane);
+                    if (m == 1 && n < 15)
+                        ahead = gradients[(n + 1) / 4];
+                    if (n % 4 == 3 && p < 3) {
+                        pixel[i] = pixels[(p + 1) * S];
+                        if (m < 3 && p % 2)
+                            net_move(pixels, x_plane);
+                        else if (m < 3)
+                            net_move_back(pixels, x_plane);
+                    }
+                }
+                gradient = ahead;
+            }
+            gradients += 4;
+            net_pin(gradients);
+            pixels += 4 * S; /* after four pixels both are at channel 0 again */
+            net_pin(pixels);
+        }
+        NET_ROLLED
+        for (int32_t j = left; j > 0; --j) {
+            const float *pixel = pixels, *gradient = gradients;
+            float column[4];
+            NET_UNROLLED
+            for (int32_t i = 0; i < 4; ++i) {
+                column[i] = *pixel;
+                net_move(pixel, x_plane);
+            }
+            NET_UNROLLED
+            for (int32_t n = 0; n < 16; ++n) {
+                net_multiply_add(sum[n / 4][n % 4], column[n % 4], *gradient);
+                if (n % 4 == 3)
+                    net_move(gradient, y_plane);
+            }
+            pixels += S;
+            gradients += 1;
+        }
+    }
+    at = dw;
+    NET_UNROLLED
+    for (int32_t n = 0; n < 16; ++n) {
+        at[n % 4] = sum[n / 4][n % 4];
+        if (n % 4 == 3)
+            net_move(at, w_out);
+    }
+}
+
+typedef void (*net_conv_1x1_w_t)(const net_conv_w_t *conv, const float *x, const float *dy, float *dw, int32_t rows);
+
+/* Workers share out blocks of 4 x 4 channels and parts. */
+NET_KERNEL void net_conv_1x1_w_blocks(int32_t core, int32_t cores, const int32_t S, const net_conv_w_t *conv,
+                                      net_conv_1x1_w_t block)
+{
+    const int32_t across = conv->in / 4, blocks = across * (conv->out / 4), tasks = blocks * conv->parts;
+    const int32_t end = net_share(tasks, core + 1, cores);
+    NET_ROLLED
+    for (int32_t task = net_share(tasks, core, cores); task < end; ++task) {
+        const int32_t part = task / blocks, o = task % blocks / across * 4, i = task % across * 4;
+        const int32_t row = net_share(conv->rows, part, conv->parts), to = net_share(conv->rows, part + 1, conv->parts);
+        block(conv, conv->x + i * conv->x_plane + row * S * conv->x_row, conv->dy + o * conv->y_plane + row * conv->y_row,
+              conv->dw + part * conv->part + o * conv->w_out + i, to - row);
+    }
+}
+
+/* Defines name(core, cores, conv). For S = 1 a contiguous image is best taken as one row, or as one row per part. Channels
+ * beyond multiples of four are done with NET_CONV_GRAD_W's functions.
+ */
+#define NET_CONV_1X1_GRAD_W(name, S)                                                                                    \
+    NET_CONV_GRAD_W(name##_rest, 1, S, 4)                                                                               \
+    NET_HOT void name##_4x4(const net_conv_w_t *conv, const float *x, const float *dy, float *dw, int32_t rows)         \
+    {                                                                                                                   \
+        net_conv_1x1_w_block(S, conv, x, dy, dw, rows);                                                                 \
+    }                                                                                                                   \
+    NET_HOT void name(int32_t core, int32_t cores, const net_conv_w_t *conv)                                            \
+    {                                                                                                                   \
+        net_conv_1x1_w_blocks(core, cores, S, conv, name##_4x4);                                                        \
+        net_conv_w_t rest = *conv;                                                                                      \
+        const int32_t in = conv->in / 4 * 4, out = conv->out / 4 * 4;                                                   \
+        if (in < conv->in) {                                                                                            \
+            rest.x += in * conv->x_plane;                                                                               \
+            rest.dw += in;                                                                                              \
+            rest.in -= in;                                                                                              \
+            name##_rest(core, cores, &rest);                                                                            \
+        }                                                                                                               \
+        if (out < conv->out && in) {                                                                                    \
+            rest = *conv;                                                                                               \
+            rest.dy += out * conv->y_plane;                                                                             \
+            rest.dw += out * conv->w_out;                                                                               \
+            rest.out -= out;                                                                                            \
+            rest.in = in;                                                                                               \
+            name##_rest(core, cores, &rest);                                                                            \
+        }                                                                                                               \
+    }
+
+#endif
