@@ -138,6 +138,9 @@ def parser() -> Parser:
     plan.add_argument("--default-level", choices=("L2", "L3"), default="L3", help="where tensors live (default: L3)")
     plan.add_argument("--cores", type=count, metavar="N", help="worker cores (default: all of the target's)")
     plan.add_argument("--dispatch", choices=("runtime", "static"), default="runtime", help="how ConvGradX picks its kernel")
+    plan.add_argument(
+        "--kernels", choices=("fast", "portable"), default="fast", help="register-blocked kernels where there are"
+    )
     plan.add_argument("--plan", type=place, metavar="FILE", help="use this plan.json (from --dump) instead of planning")
     plan.add_argument(
         "--plan-only", action="store_true", help="will it fit, where does everything live, predicted cycles; no run"
@@ -243,6 +246,7 @@ def _main(given: Sequence[str]) -> int:
         tolerance=args.tolerance,
         seed=args.seed,
         dispatch=args.dispatch,
+        kernels=args.kernels,
         dma=args.dma,
         sanitize=args.sanitize,
         optimizer=args.optimizer,

@@ -58,6 +58,7 @@ class RunOptions:
     tolerance: float | None = None
     seed: int | None = None
     dispatch: Literal["runtime", "static"] = "runtime"
+    kernels: Literal["fast", "portable"] = "fast"
     dma: Literal["eager", "lazy", "random"] = "eager"
     sanitize: Literal["address", "undefined", "thread"] | None = None
     optimizer: str | None = None
@@ -228,6 +229,7 @@ def _plan_options(options: RunOptions, target: Target) -> PlanOptions:
         default_level=options.default_level,
         cores=cores,
         dispatch=options.dispatch,
+        kernels=options.kernels,
     )
 
 
@@ -270,10 +272,7 @@ def _predicted(plan: Plan, target: Target) -> CycleReport:
         minibatch=plan.cycles("step"),
         update=plan.cycles("update"),
         inference=plan.cycles("infer") if "infer" in plan.entries else None,
-        per_node=tuple(
-            (group.entry, group.node, "+".join(body.phase for body in group.bodies), group.cycles.total)
-            for group in plan.groups
-        ),
+        per_node=tuple((group.entry, group.node, "+".join(group.phases), group.cycles.total) for group in plan.groups),
     )
 
 

@@ -1,5 +1,43 @@
 <%namespace name="conv" file="conv.mako"/>
 <%def name="main()">
+% if t.variant() == "pad":
+<% k, s = call["W"].shape[2], call.attributes["strides"][0] %>
+${conv.constants(call)}
+    const int32_t rows = (${t.count("oy")} - 1) * ${s} + ${k}, columns = (${t.count("ox")} - 1) * ${s} + ${k};
+${conv.pad(t, "X", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP", f"{t.begin('ox')} * STRIDE_X - PAD_LEFT", "rows", "columns")}
+% elif t.variant() == "blocked":
+<%
+    k, s = call["W"].shape[2], call.attributes["strides"][0]
+    kernel = t.kernel("conv_4x4.h", "NET_CONV_4X4", k, s, False)
+%>
+    const int32_t rows = ${t.count("oy")}, columns = ${t.count("ox")};
+    net_conv_t conv = {
+        .x = tile->scratch,
+        .w = W,
+        .bias = ${f"range->first ? &B[{t.begin('co')} - {t.start('B', 0)}] : NULL" if t.has("B") else "NULL"},
+        .y = Y,
+        .in = ${t.count("ci")},
+        .out = ${t.count("co")},
+        .rows = rows,
+        .columns = columns,
+        .x_row = (columns - 1) * ${s} + ${k},
+        .y_row = ${t.stride("Y", 2)},
+        .y_plane = ${t.stride("Y", 1)},
+        .w_in = ${t.stride("W", 1)},
+        .w_out = ${t.stride("W", 0)},
+        .accumulate = !range->first,
+    };
+    conv.x_plane = conv.x_row * ((rows - 1) * ${s} + ${k});
+    for (${t.loop("n")}) {
+        ${kernel}(range->core, range->cores, &conv);
+        conv.x += conv.in * conv.x_plane;
+        conv.y += ${t.stride("Y", 0)};
+    }
+% else:
+${portable()}
+% endif
+</%def>
+<%def name="portable()">
 <%
     out_channel, in_channel = conv.module.channels(call)
     y = t.at("Y", "n", out_channel, "oy", "ox")

@@ -1,5 +1,41 @@
 <%namespace name="conv" file="conv.mako"/>
 <%def name="main()">
+<% k, s = call["dW"].shape[2], call.attributes["strides"][0] %>
+% if t.variant() == "pad":
+${conv.constants(call)}
+    const int32_t rows = (${t.count("oy")} - 1) * ${s} + ${k}, columns = (${t.count("ox")} - 1) * ${s} + ${k};
+${conv.pad(t, "X", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP", f"{t.begin('ox')} * STRIDE_X - PAD_LEFT", "rows", "columns")}
+% elif t.variant() == "blocked":
+<% kernel = t.kernel("conv_grad_w.h", "NET_CONV_GRAD_W", k, s, 4 if k <= 4 else 2) %>
+    const int32_t rows = ${t.count("oy")}, columns = ${t.count("ox")};
+    net_conv_w_t conv = {
+        .x = tile->scratch,
+        .dy = dY,
+        .dw = dW,
+        .in = ${t.count("ci")},
+        .out = ${t.count("co")},
+        .rows = rows,
+        .columns = columns,
+        .x_row = (columns - 1) * ${s} + ${k},
+        .y_row = ${t.stride("dY", 2)},
+        .y_plane = ${t.stride("dY", 1)},
+        .w_out = ${t.stride("dW", 0)},
+        .parts = 1,
+        .part = 0,
+        .accumulate = !range->first,
+    };
+    conv.x_plane = conv.x_row * ((rows - 1) * ${s} + ${k});
+    for (${t.loop("n")}) {
+        ${kernel}(range->core, range->cores, &conv);
+        conv.x += conv.in * conv.x_plane;
+        conv.dy += ${t.stride("dY", 0)};
+        conv.accumulate = true;
+    }
+% else:
+${portable()}
+% endif
+</%def>
+<%def name="portable()">
 <%
     out_channel, in_channel = conv.module.channels(call)
     dw = t.at("dW", out_channel, "ci", "ky", "kx")

@@ -6,7 +6,21 @@
 ## the plan the tile decides, by comparing its sizes with the untiled ones.
 <%def name="main()">
 ${conv.constants(call)}
-% if t.variant() == "runtime":
+<%
+    k, s = call["W"].shape[2], call.attributes["strides"][0]
+%>
+% if t.variant() == "pad":
+    const int32_t top = ${t.begin("iy")} + PAD_TOP, left = ${t.begin("ix")} + PAD_LEFT;
+${shape(k, s)}
+% if s == 1:
+${conv.pad(t, "dY", f"top - {k - 1}", f"left - {k - 1}", "rows", "columns")}
+% else:
+${conv.pad(t, "dY", f"top / 2 - net_phase_rows({k}, top % 2)", f"left / 2 - net_phase_rows({k}, left % 2)", "rows", "columns")}
+<% t.kernels["phases"] = ("conv_grad_x_2.h", "") %>
+% endif
+% elif t.variant() == "blocked":
+${blocked(k, s)}
+% elif t.variant() == "runtime":
     enum { ${t.untiled_sizes("gather")} };
     if (${t.whole_test("gather")}) {
 ${gather()}
@@ -86,5 +100,64 @@ ${scatter()}
                             value * ${t.at("W", out_channel, "ci", "ky", "kx")};
             }
         }
+    }
+</%def>
+## Rows and columns of the padded dY of a tile of dX.
+<%def name="shape(k, s)">
+% if s == 1:
+    const int32_t rows = ${t.count("iy")} + ${k - 1}, columns = ${t.count("ix")} + ${k - 1};
+% else:
+    const int32_t rows = (${t.count("iy")} + 1) / 2 + top % 2 + net_phase_rows(${k}, top % 2);
+    const int32_t columns = (${t.count("ix")} + 1) / 2 + left % 2 + net_phase_rows(${k}, left % 2);
+% endif
+</%def>
+## Halo gather: each dX element is summed in a register, from a dY tile with its halo and a border of zeros.
+<%def name="blocked(k, s)">
+<%
+    def phases(loop, pad):
+        """Parities that the first row or column of a tile can have, as the layer's padding and the tile's size say."""
+        return (0, 1) if t.tile(loop) % 2 else (call.attributes["pads"][pad] % 2,)
+    kernels = {}
+    if s == 2:
+        for y in phases("iy", 0):
+            for x in phases("ix", 1):
+                kernels[y, x] = t.kernel("conv_grad_x_2.h", "NET_CONV_GRAD_X_2", k, y, x)
+    else:
+        kernels[0, 0] = t.kernel("conv_4x4.h", "NET_CONV_4X4", k, 1, True)
+%>
+% if s == 2:
+    const int32_t top = ${t.begin("iy")} + PAD_TOP, left = ${t.begin("ix")} + PAD_LEFT;
+% endif
+${shape(k, s)}
+    if (range->leader)
+        ++net_stats.halo;
+    net_conv_t conv = {
+        .x = tile->scratch,
+        .w = W,
+        .bias = NULL,
+        .y = dX,
+        .in = ${t.count("co")},
+        .out = ${t.count("ci")},
+        .rows = ${t.count("iy")},
+        .columns = ${t.count("ix")},
+        .x_row = columns,
+        .x_plane = rows * columns,
+        .y_row = ${t.stride("dX", 2)},
+        .y_plane = ${t.stride("dX", 1)},
+        .w_in = ${t.stride("W", 0)},
+        .w_out = ${t.stride("W", 1)},
+        .accumulate = !range->first,
+    };
+    for (${t.loop("n")}) {
+% for (y, x), kernel in kernels.items():
+% if len(kernels) > 1:
+        if (top % 2 == ${y} && left % 2 == ${x})
+            ${kernel}(range->core, range->cores, &conv);
+% else:
+        ${kernel}(range->core, range->cores, &conv);
+% endif
+% endfor
+        conv.x += conv.in * conv.x_plane;
+        conv.y += ${t.stride("dX", 0)};
     }
 </%def>

@@ -16,6 +16,14 @@ const net_tensor_t net_tensors[NET_TENSOR_COUNT] = {
 % endfor
 };
 
+% if kernels:
+/* ---- kernels --------------------------------------------------------------------------------------------------- */
+
+% for line in kernels:
+${line}
+% endfor
+
+% endif
 /* ---- bodies -------------------------------------------------------------------------------------------------- */
 
 % for text in bodies.values():

@@ -32,6 +32,8 @@ class BodyContext:
     def __init__(self, call: Call, group: Group, phase: Phase, plan: BodyPlan) -> None:
         self.call = call.invocation
         self.phase, self.plan = phase, plan
+        self.kernels: dict[str, tuple[str, str]] = {}
+        self._plans = {loop.name: loop for loop in group.loops}
         self._loops = {loop.name: i for i, loop in enumerate(group.loops)}
         self._blocks = {block.operand: i for i, block in enumerate(group.blocks)}
         self._views = {block.operand: tuple(axis.extent for axis in block.axes) for block in group.blocks}
@@ -48,6 +50,10 @@ class BodyContext:
     def end(self, loop: str) -> str:
         """One past the last iteration of this worker's part of a loop."""
         return f"range->end[LOOP_{loop.upper()}]"
+
+    def count(self, loop: str) -> str:
+        """Iterations of this worker's part of a loop."""
+        return f"({self.end(loop)} - {self.begin(loop)})"
 
     def loop(self, name: str) -> str:
         """Header of a ``for`` over this worker's part of a loop."""
@@ -118,8 +124,20 @@ class BodyContext:
         return c_type(self.call[operand].dtype)
 
     def variant(self) -> str:
-        """The variant the plan proved, or "runtime" when the tile decides."""
+        """The variant the plan proved, "runtime" when the tile decides, or the step of a team kernel."""
         return self.plan.variant
+
+    def kernel(self, header: str, macro: str, *arguments: object) -> str:
+        """Name of the kernel that a macro of a header of the target defines for these constants."""
+        text = ", ".join(str(a).lower() if isinstance(a, bool) else str(a) for a in arguments)
+        name = f"{macro.lower()}_{re.sub(r'[^a-z0-9]+', '_', text)}"
+        self.kernels[name] = (header, f"{macro}({name}, {text})")
+        return name
+
+    def tile(self, loop: str) -> int:
+        """Iterations per tile of a loop that is split; 0 if one tile has them all."""
+        plan = self._plans[loop]
+        return plan.tile if plan.count > 1 else 0
 
     def whole_test(self, variant: str) -> str:
         """C condition under which a variant may run: the tile's sizes equal the untiled ones."""
@@ -143,7 +161,7 @@ class BodyContext:
             boxed = bool(re.search(rf"\b{box}\b", text))
             if boxed:
                 lines.append(f"    const net_operand_t *const {box} = &{source};")
-            if re.search(rf"\b{operand}\[", text):
+            if re.search(rf"(?<!\.)\b{operand}(\[|[,;])", text):
                 qualifier = "" if operand in written else "const "
                 pointer = f"{box}->data" if boxed else f"{source}.data"
                 lines.append(f"    {qualifier}{self.ctype(operand)} *const {operand} = {pointer};")
@@ -181,16 +199,23 @@ class Bodies:
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._counts: dict[str, int] = {}
+        self._kernels: dict[str, tuple[str, str]] = {}
 
     def name_of(self, call: Call, group: Group, phase: Phase, plan: BodyPlan) -> str:
         """Name of the function for a phase; rendered now unless an equal one exists."""
         context = BodyContext(call, group, phase, plan)
         text = _render(call, phase, context)
+        self._kernels |= context.kernels
         if text not in self._names:
             stem = f"{c_identifier(call.invocation.operator.op_type)}_{phase.name}"
             self._counts[stem] = self._counts.get(stem, 0) + 1
             self._names[text] = f"{stem}_{self._counts[stem]}"
         return self._names[text]
+
+    def kernels(self) -> list[str]:
+        """Lines of C that define all kernels that bodies call: headers, then a macro each."""
+        headers = sorted({header for header, _ in self._kernels.values()})
+        return [*(f'#include "{header}"' for header in headers), *(text for _, text in sorted(self._kernels.values()) if text)]
 
     def functions(self) -> Mapping[str, str]:
         """Function name -> its C text."""

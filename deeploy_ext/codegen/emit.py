@@ -16,7 +16,7 @@ from deeploy_ext.codegen.program import EmittedProgram, Role, TensorEntry
 from deeploy_ext.codegen.tables import Tables, check_limits
 from deeploy_ext.codegen.text import c_comment, c_float, c_string
 from deeploy_ext.graph.program import Call, Program
-from deeploy_ext.planning.plan import Group, Placement, Plan
+from deeploy_ext.planning.plan import BodyPlan, Group, Placement, Plan
 from deeploy_ext.planning.target import Target, load_target
 from deeploy_ext.training.task import TrainingTask
 
@@ -47,6 +47,12 @@ class GroupText:
     tile: str
 
 
+def runtime_files(target: Target) -> list[str]:
+    """Files that emitted C is built with, relative to the target's folder: the runtime, and the kernels that it may include."""
+    runtime = [f"runtime/{name}" for name in (*RUNTIME_SOURCES, *RUNTIME_HEADERS)]
+    return [*runtime, *sorted(f"kernels/{path.name}" for path in (target.folder / "kernels").glob("*.h"))]
+
+
 def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> EmittedProgram:
     """Write everything an engine needs into ``directory``, which is made if need be."""
     target = load_target(plan.target)
@@ -61,7 +67,7 @@ def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> E
     sizes = {level: _bytes(plan, target, level) for level in ("L1", "L2", "L3")}
     context = {
         "task": task, "plan": plan, "rows": rows, "entries": entries, "bodies": bodies.functions(),
-        "regions": tables.region_text(), "tables": tables.definitions,
+        "regions": tables.region_text(), "tables": tables.definitions, "kernels": bodies.kernels(),
         "fingerprint": _fingerprint(rows), "sizes": sizes, "homes": homes,
         "data_count": sum(row.entry.role == Role.DATA for row in rows),
         "input_count": _input_count(task, rows),
@@ -71,8 +77,8 @@ def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> E
     for name in ("net.c", "net.h", "net_test.h"):
         text = str(lookup().get_template(f"{name}.mako").render(**context))
         (directory / name).write_text(text.rstrip("\n") + "\n", encoding="ascii")
-    for name in (*RUNTIME_SOURCES, *RUNTIME_HEADERS):
-        shutil.copyfile(target.folder / "runtime" / name, directory / name)
+    for name in runtime_files(target):
+        shutil.copyfile(target.folder / name, directory / Path(name).name)
     _write_binaries(task, program, rows, directory)
     return EmittedProgram(
         directory,
@@ -134,13 +140,10 @@ def _group(call: Call, group: Group, bodies: Bodies, tables: Tables, homes: dict
     node = c_comment(group.node)
     tables.begin(f"{group.entry}: '{node}'")
     phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
-    rows = [
-        f"{{{bodies.name_of(call, group, phases[body.phase], body)}, {-1 if body.core_loop is None else body.core_loop}}}"
-        for body in group.bodies
-    ]
+    rows = [f"{{{bodies.name_of(call, group, phases[body.phase], body)}, {_sharing(body)}}}" for body in group.bodies]
     split = ", ".join(f"{group.loops[i].name} {group.loops[i].extent}/{group.loops[i].tile}" for i in group.order)
     how = f"{group.tiles} tiles ({split})" if group.order else "1 tile"
-    names = ", ".join(body.phase for body in group.bodies if body.phase != "main")
+    names = ", ".join(phase for phase in group.phases if phase != "main")
     title = f"{call.invocation.operator.op_type}{names and ' '}{names}: node '{node}'"
     return GroupText(
         f"{title}, {how}{', double-buffered' if group.double_buffer else ''}",
@@ -148,6 +151,11 @@ def _group(call: Call, group: Group, bodies: Bodies, tables: Tables, homes: dict
         tables.work(group, rows, homes),
         tables.tile(group),
     )
+
+
+def _sharing(body: BodyPlan) -> str:
+    """How the workers share out a body: a loop, or a name of the runtime."""
+    return "NET_TEAM" if body.team else "NET_ALONE" if body.core_loop is None else str(body.core_loop)
 
 
 def _bytes(plan: Plan, target: Target, level: str) -> int:

@@ -82,8 +82,9 @@ class Tables:
             strides = [math.prod(size for _, size in boxes[i + 1 :]) for i in range(len(boxes))]
             columns = [start for start, _ in boxes], [size for _, size in boxes], strides
             operands.append("{0, " + ", ".join("{" + ", ".join(map(str, column)) + "}" for column in columns) + "}")
-        kind = f"struct {{ net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[{len(operands)}]; }}"
-        return self._define("tile", kind, f"{{{', '.join(loops)}}}, true, {str(last).lower()}, {{{wrap(operands)}}}")
+        head = "net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch"
+        kind = f"struct {{ {head}; net_operand_t operand[{len(operands)}]; }}"
+        return self._define("tile", kind, f"{{{', '.join(loops)}}}, true, {str(last).lower()}, 0, {{{wrap(operands)}}}")
 
     def work(self, group: Group, phases: list[str], homes: dict[str, Placement]) -> str:
         """Name of the table of what a group computes: its phases, and where its operands are."""
@@ -102,7 +103,7 @@ class Tables:
             )
             axes += len(block.axes)
         simple = str(_simple(group, homes)).lower()
-        head = f"{{{len(phases)}, {len(rows)}, {simple}, {{{', '.join(phases)}}}}}"
+        head = f"{{{len(phases)}, {len(rows)}, {simple}, {group.scratch}, {group.scratch_bytes}, {{{', '.join(phases)}}}}}"
         kind = f"struct {{ net_work_t head; net_block_t blocks[{len(rows)}]; }}"
         return self._define("work", kind, f"{head}, {{{wrap(rows)}}}")
 

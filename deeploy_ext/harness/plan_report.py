@@ -108,7 +108,7 @@ def _live(report: PlanReport, placement: Placement) -> str:
 
 def _node(group: Group) -> tuple[str, ...]:
     """A row of the table of nodes."""
-    phases = "+".join(body.phase for body in group.bodies)
+    phases = "+".join(group.phases)
     split = ", ".join(f"{group.loops[i].name} {group.loops[i].extent}/{group.loops[i].tile}" for i in group.order)
     tiles = f"{group.tiles} ({split})" if split else "1"
     cycles = group.cycles

@@ -107,7 +107,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "cycles": cycles_json(report.cycles),
         "predicted": cycles_json(report.predicted) if report.predicted else None,
         "counters": dict(sorted(report.counters.items())),
-        "dispatch": {name: report.counters.get(name, 0) for name in ("gather", "scatter")},
+        "dispatch": {name: report.counters.get(name, 0) for name in ("gather", "scatter", "halo")},
         "memory": {
             name: {"capacity": use.capacity, "used": use.used, "lower_bound": use.lower_bound}
             for name, use in sorted(report.memory.items())

@@ -121,7 +121,7 @@ def _figures(report: Report) -> Iterable[str]:
     for entry, label in (("step", "mini-batch"), ("update", "update")):
         moved = report.traffic.get(entry, Traffic(0, 0))
         yield f"Moved per {label}: L3-L2 {moved.l3_l2:,} bytes, L2-L1 {moved.l2_l1:,} bytes"
-    yield "ConvGradX calls: " + ", ".join(f"{name} {report.counters.get(name, 0):,}" for name in ("gather", "scatter"))
+    yield "ConvGradX calls: " + ", ".join(f"{name} {report.counters.get(name, 0):,}" for name in ("gather", "scatter", "halo"))
 
 
 def _cycles(cycles: CycleReport) -> str:

@@ -6,12 +6,25 @@ One relation is shared by all of them: input row ``iy = s*oy + d*ky - p`` (likew
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from deeploy_ext.operators.relations import Affine, axis, sliding
-from deeploy_ext.operators.spec import MICROSOFT, OWN, Access, Invocation, Loop, Operator, Phase, TensorType, Variant
+from deeploy_ext.operators.spec import (
+    MICROSOFT,
+    OWN,
+    Access,
+    Invocation,
+    Loop,
+    Operator,
+    Phase,
+    TeamKernel,
+    TensorType,
+    Variant,
+)
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -67,12 +80,35 @@ class Geometry:
         """X or dX, indexed by output position and tap."""
         return Access(operand, (axis("n"), self.in_channel(), self.rows(), self.columns()), **start)
 
+    def padded_image(self, tile: Mapping[str, int]) -> int:
+        """Bytes of the image that a tile of outputs sees, with its border of zeros."""
+        rows, columns = (_window(tile[loop], self.s[0], self.k[0]) for loop in ("oy", "ox"))
+        return 4 * tile["n"] * tile["ci"] * rows * columns
+
+    def padded_result(self, tile: Mapping[str, int]) -> int:
+        """Bytes of dY that a tile of dX sees, with its border of zeros; of stride 2 whatever the phase of its first row."""
+        rows, columns = (
+            -(-tile[loop] // self.s[0]) + (self.k[0] - 1 if self.s[0] == 1 else self.k[0] // 2) for loop in ("iy", "ix")
+        )
+        return 4 * tile["n"] * tile["co"] * rows * columns
+
     def weight(self, operand: str, **start: Any) -> Access:
         return Access(operand, (self.out_channel(), axis("ci"), axis("ky"), axis("kx")), **start)
 
     def result(self, operand: str, **start: Any) -> Access:
         """Y or dY, indexed by output position."""
         return Access(operand, (axis("n"), self.out_channel(), axis("oy"), axis("ox")), **start)
+
+
+def blocked(call: Invocation, g: Geometry) -> bool:
+    """Whether the register-blocked kernels know such a convolution: one group, no dilation, square with equal strides."""
+    square = g.k[0] == g.k[1] and g.s[0] == g.s[1]
+    return g.group == 1 and g.d == (1, 1) and square and 2 <= g.k[0] <= 7 and g.s[0] <= 2 and call["W"].dtype == np.float32
+
+
+def _window(outputs: int, stride: int, taps: int) -> int:
+    """Input positions that some neighbouring outputs see, padding included."""
+    return (outputs - 1) * stride + taps
 
 
 def _check(call: Invocation, x: tuple[int, ...], w: tuple[int, ...]) -> None:
@@ -136,6 +172,10 @@ class Conv(Operator):
         bias = (Access("B", (g.out_channel(),)),) if call.get("B") else ()
         start = {"start": "seed" if bias else "zero"}
         return (Phase("main", loops, (g.image("X"), g.weight("W"), *bias), (g.result("Y", **start),), "mac"),)
+
+    def kernel(self, call: Invocation) -> TeamKernel | None:
+        g = Geometry.of(call, call["X"].shape, call["W"].shape, call["Y"].shape)
+        return TeamKernel(("pad", "blocked"), "mac_blocked", g.padded_image) if blocked(call, g) else None
 
 
 class ConvGrad(Operator):
@@ -213,6 +253,10 @@ class ConvGradX(Operator):
         dx = Access("dX", (axis("n"), g.in_channel(), axis("iy"), axis("ix")), start="zero")
         return (Phase("main", loops, (dy, g.weight("W")), (dx,), "mac_strided"),)
 
+    def kernel(self, call: Invocation) -> TeamKernel | None:
+        g = Geometry.of(call, call["dX"].shape, call["W"].shape, call["dY"].shape)
+        return TeamKernel(("pad", "blocked"), "mac_blocked", g.padded_result) if blocked(call, g) else None
+
 
 class ConvGradW(Operator):
     """``dW[co,ci,ky,kx] = sum dY[n,co,oy,ox] * X[n,ci,iy,ix]`` over n, oy, ox. ``W`` only gives the shape."""
@@ -258,6 +302,10 @@ class ConvGradW(Operator):
             *(g.loop(name, "reduction") for name in ("n", "oy", "ox")),
         )  # fmt: skip
         return (Phase("main", loops, (g.result("dY"), g.image("X")), (g.weight("dW", start="zero"),), "mac"),)
+
+    def kernel(self, call: Invocation) -> TeamKernel | None:
+        g = Geometry.of(call, call["X"].shape, call["dW"].shape, call["dY"].shape)
+        return TeamKernel(("pad", "blocked"), "mac_blocked", g.padded_image) if blocked(call, g) else None
 
 
 class ConvGradB(Operator):

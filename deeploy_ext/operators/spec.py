@@ -9,7 +9,7 @@ tile of each phase.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -106,6 +106,21 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class TeamKernel:
+    """A faster body for some uses of an operator of one phase: all workers run its steps together, a barrier between them.
+
+    Attributes:
+        steps: the steps' names, as the operator's template knows them, in order.
+        work: cost class of one iteration of the phase.
+        scratch: bytes of L1 that a tile needs beside its operands, from the iterations per tile of each loop.
+    """
+
+    steps: tuple[str, ...]
+    work: str
+    scratch: Callable[[Mapping[str, int]], int]
+
+
+@dataclass(frozen=True)
 class Invocation:
     """One use of an operator, as its methods see it: types, checked attributes and constant inputs, in operand order.
 
@@ -196,6 +211,10 @@ class Operator:
     ) -> Sequence[ir.Value | None]:
         """Gradients of the inputs (None where there is none), emitted through ``build``, from those of the outputs."""
         raise call.refuse("training through this operator", "freeze the layers before it")
+
+    def kernel(self, call: Invocation) -> TeamKernel | None:
+        """A faster body for this use; None: there is only the portable one."""
+        return None
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         """Loop nests with access relations, in execution order. Empty for views."""

@@ -84,7 +84,7 @@ def _check_schedule(program: Program, plan: Plan) -> None:
         for call in program.calls
         for phase in call.invocation.operator.phases(call.invocation)
     ]
-    planned = [(g.entry, g.node, body.phase) for g in plan.groups for body in g.bodies]
+    planned = [(g.entry, g.node, phase) for g in plan.groups for phase in g.phases]
     if wanted != planned:
         missing = [w for w in wanted if w not in planned] or [p for p in planned if p not in wanted] or [("", "", "order")]
         raise _fail(f"node '{missing[0][1]}'", f"phase '{missing[0][2]}' is not planned exactly once, in the network's order")
@@ -135,11 +135,14 @@ def _check_group(
 ) -> None:
     where = f"node '{group.node}'"
     phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
-    nest = make_nest(call, tuple(phases[body.phase] for body in group.bodies))
+    nest = make_nest(call, tuple(phases[name] for name in group.phases), group.team)
     _check_loops(where, nest, group)
-    for body in group.bodies:
-        _check_body(where, phases[body.phase], body, group, call.invocation.operator.variants)
     tiling = Tiling(nest, tuple(loop.tile for loop in group.loops))
+    if group.team:
+        _check_team(where, nest, group, tiling, target)
+    else:
+        for body in group.bodies:
+            _check_body(where, phases[body.phase], body, group, call.invocation.operator.variants)
     if not tiling.exact():
         raise _fail(where, "a tile writes elements that it does not compute")
     if [b.operand for b in group.blocks] != [o.name for o in nest.operands]:
@@ -154,8 +157,8 @@ def _check_group(
         _check_block(where, block, group, homes[block.value], target)
     arguments = [(p.address, p.address + p.bytes, p.storage) for p in plan.placements if p.level == "L1"]
     slots = [(s, s + b.bytes, b.operand) for b in group.blocks for s in b.slots]
-    runtime = [(0, target.runtime_bytes, "the runtime")]
-    _check_spans(where, "L1", [*runtime, *arguments, *slots], room["L1"])
+    fixed = [(0, target.runtime_bytes, "the runtime"), (group.scratch, group.scratch + group.scratch_bytes, "its scratch")]
+    _check_spans(where, "L1", [*fixed, *arguments, *slots], room["L1"])
     live = [
         (p.address, p.address + p.bytes, p.storage)
         for p in plan.placements
@@ -193,6 +196,15 @@ def _check_body(where: str, phase: Phase, body: BodyPlan, group: Group, variants
     whole = [axes[operand][axis] for operand, axis in known.get(body.variant, ()) if operand in axes]
     if body.variant not in known or any(size != axis.extent for axis in whole for _, size in axis.regions):
         raise _fail(where, f"variant '{body.variant}' does not suit its tiles")
+
+
+def _check_team(where: str, nest: Nest, group: Group, tiling: Tiling, target: Target) -> None:
+    """The steps are those of the operator's team kernel, and its scratch is large enough."""
+    steps = nest.kernel.steps if nest.kernel else ()
+    if tuple(body.variant for body in group.bodies) != steps or any(body.core_loop is not None for body in group.bodies):
+        raise _fail(where, "its bodies are not the steps of its kernel")
+    if group.scratch_bytes < tiling.scratch or group.scratch % target.levels["L1"].alignment:
+        raise _fail(where, f"its kernel needs {tiling.scratch} bytes of scratch, {group.scratch_bytes} are given")
 
 
 def _check_written_once(where: str, block: BlockPlan, group: Group) -> None:

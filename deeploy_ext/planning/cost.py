@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -39,10 +40,15 @@ def core_loop(phase: Phase, nest: Nest, tiles: Sequence[int], cores: int) -> tup
 
 def compute_cycles(tiling: Tiling, machine: Machine) -> float:
     """Cycles of all bodies over the whole nest; work costs are given for the target's own number of cores."""
+    kernel, work = tiling.nest.kernel, machine.target.work
+    if kernel:
+        tiles = math.prod(loop.count for loop in tiling.loop_plans())
+        steps = iterations(tiling.nest.phases[0]) * work[kernel.work] + tiles * tiling.scratch / 4 * work["copy"]
+        return steps * machine.target.cores / machine.cores
     total = 0.0
     for phase in tiling.nest.phases:
         _, share = core_loop(phase, tiling.nest, tiling.tiles, machine.cores)
-        total += iterations(phase) * machine.target.work[phase.work] * machine.target.cores / machine.cores / share
+        total += iterations(phase) * work[phase.work] * machine.target.cores / machine.cores / share
     return total
 
 

@@ -32,6 +32,7 @@ def memory_use(
         extra = reserved[name]
         if name == "L1":
             ends += [slot + b.bytes for g in groups for b in g.blocks for slot in b.slots]
+            ends += [g.scratch + level.align(g.scratch_bytes) for g in groups]
             extra -= target.runtime_bytes  # the runtime's state is the start of the block
             bound = max(ends, default=0)
         elif name == "L2":
@@ -53,7 +54,7 @@ def group_figures(
 ) -> tuple[Transfers, Cycles]:
     """Transfers and predicted cycles of one group, from its tile sizes, order, buffering and staging."""
     phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
-    nest = make_nest(call, tuple(phases[body.phase] for body in group.bodies))
+    nest = make_nest(call, tuple(phases[name] for name in group.phases), group.team)
     tiling = Tiling(nest, tuple(loop.tile for loop in group.loops))
     transfers = Transfers()
     for operand, block in zip(nest.operands, group.blocks, strict=True):

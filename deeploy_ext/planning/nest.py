@@ -14,7 +14,7 @@ import numpy as np
 
 from deeploy_ext.graph.program import Call
 from deeploy_ext.operators.relations import Affine
-from deeploy_ext.operators.spec import Access, Loop, Phase
+from deeploy_ext.operators.spec import Access, Loop, Phase, TeamKernel
 from deeploy_ext.planning.plan import AxisPlan, LoopPlan
 
 
@@ -40,6 +40,7 @@ class Nest:
         splittable: for each loop, whether tiles may split it: never a *whole* loop; with several phases only a loop that
             is parallel in all of them; a parallel loop only if it appears in every written index.
         operands: in the operator's order.
+        kernel: the faster body of the one phase; None: the portable bodies.
     """
 
     call: Call
@@ -47,6 +48,7 @@ class Nest:
     loops: tuple[Loop, ...]
     splittable: tuple[bool, ...]
     operands: tuple[Operand, ...]
+    kernel: TeamKernel | None = None
 
 
 def iterations(phase: Phase) -> int:
@@ -58,17 +60,22 @@ def iterations(phase: Phase) -> int:
     return math.prod(loop.extent for loop in phase.loops) // math.prod(strides)
 
 
-def nests_of(call: Call) -> tuple[tuple[Nest, ...], ...]:
-    """The ways to run a node: all phases in one nest, or (several phases) one nest after the other."""
+def nests_of(call: Call, fast: bool = True) -> tuple[tuple[Nest, ...], ...]:
+    """The ways to run a node: all phases in one nest, or (several phases) one nest after the other.
+
+    ``fast`` prefers team kernels to the portable bodies.
+    """
     phases = call.invocation.operator.phases(call.invocation)
-    joint = (make_nest(call, phases),)
-    return (joint,) if len(phases) == 1 else (joint, tuple(make_nest(call, (phase,)) for phase in phases))
+    joint = (make_nest(call, phases, fast),)
+    return (joint,) if len(phases) == 1 else (joint, tuple(make_nest(call, (phase,), fast) for phase in phases))
 
 
-def make_nest(call: Call, phases: tuple[Phase, ...]) -> Nest:
-    """The nest of some phases of a node."""
+def make_nest(call: Call, phases: tuple[Phase, ...], fast: bool = True) -> Nest:
+    """The nest of some phases of a node; see :func:`nests_of`."""
     loops = tuple({loop.name: loop for phase in phases for loop in phase.loops}.values())
-    return Nest(call, phases, loops, tuple(_splittable(loop.name, phases) for loop in loops), _operands(call, phases))
+    splittable = tuple(_splittable(loop.name, phases) for loop in loops)
+    kernel = call.invocation.operator.kernel(call.invocation) if fast and len(phases) == 1 else None
+    return Nest(call, phases, loops, splittable, _operands(call, phases), kernel)
 
 
 def _splittable(name: str, phases: Sequence[Phase]) -> bool:
@@ -131,6 +138,13 @@ class Tiling:
             LoopPlan(loop.name, loop.extent, tile, loop.kind == "reduction")
             for loop, tile in zip(self.nest.loops, self.tiles, strict=True)
         )
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of scratch that the largest tile needs."""
+        kernel = self.nest.kernel
+        sizes = {loop.name: tile for loop, tile in zip(self.nest.loops, self.tiles, strict=True)}
+        return kernel.scratch(sizes) if kernel else 0
 
     def axes(self, operand: Operand) -> tuple[AxisPlan, ...]:
         """Regions of every axis of an operand, for every combination of tiles that changes them."""

@@ -95,11 +95,15 @@ class BlockPlan:
 
 @dataclass(frozen=True)
 class BodyPlan:
-    """One phase computed on each tile: the loop the cores split (None: one core) and the chosen variant ("" or "runtime")."""
+    """One phase computed on each tile: the loop the cores split (None: one core) and the chosen variant ("" or "runtime").
+
+    ``team``: a step of a team kernel, ``variant``, whose workers share the work out themselves.
+    """
 
     phase: str
     core_loop: int | None
     variant: str = ""
+    team: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,18 @@ class Group:
     blocks: tuple[BlockPlan, ...]
     double_buffer: bool
     cycles: Cycles
+    scratch: int = 0
+    scratch_bytes: int = 0
+
+    @property
+    def team(self) -> bool:
+        """Whether a team kernel computes it."""
+        return any(body.team for body in self.bodies)
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """Its phases, each once, in order."""
+        return tuple(dict.fromkeys(body.phase for body in self.bodies))
 
     @property
     def tiles(self) -> int:

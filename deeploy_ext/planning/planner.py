@@ -31,6 +31,7 @@ class PlanOptions:
     default_level: str = "L3"
     cores: int | None = None
     dispatch: str = "runtime"
+    kernels: str = "fast"
 
 
 class _Planner:
@@ -82,6 +83,7 @@ class _Planner:
         return {
             "promote": o.promote, "double_buffer": o.double_buffer, "l1": self.capacity["L1"], "l2": self.capacity["L2"],
             "default_level": o.default_level, "cores": self.cores, "dispatch": o.dispatch,
+            "kernels": o.kernels,
         }  # fmt: skip
 
     def _levels(self) -> dict[str, str]:
@@ -94,7 +96,7 @@ class _Planner:
         """L2 bytes that staging needs when everything is in L3, with the smallest tiles."""
         levels = dict.fromkeys(self.bytes, "L3")
         distinct = {self._memo_key(call, levels): call for call in self.program.calls}.values()
-        needed = max(min(self._smallest(n, levels)[1] for n in nests_of(call)) for call in distinct)
+        needed = max(min(self._smallest(n, levels)[1] for n in self._nests(call)) for call in distinct)
         return max(needed, min(32768, self.room["L2"] // 8))
 
     def _smallest(self, nests: Sequence[Nest], levels: dict[str, str]) -> tuple[int, int]:
@@ -112,7 +114,7 @@ class _Planner:
         key = self._memo_key(call, levels)
         if key not in self.memo:
             found: list[tuple[Choice, ...]] = []
-            for nests in nests_of(call):
+            for nests in self._nests(call):
                 choices = [self._search(nest, levels).best(room) for nest in nests]
                 if all(choices):
                     found.append(tuple(c for c in choices if c))
@@ -122,6 +124,9 @@ class _Planner:
             self._infeasible(call, levels, stage_room)
             raise AssertionError("unreachable")
         return best
+
+    def _nests(self, call: Call) -> tuple[tuple[Nest, ...], ...]:
+        return nests_of(call, self.options.kernels == "fast")
 
     def _memo_key(self, call: Call, levels: dict[str, str]) -> Any:
         """Nodes of the same operator, attributes, shapes and levels get the same tiles."""
@@ -135,8 +140,8 @@ class _Planner:
     def _infeasible(self, call: Call, levels: dict[str, str], stage_room: int) -> None:
         """Explain which memory is too small for this node, and the smallest value that works for all nodes."""
         self._refuse_giant_block(call, levels)
-        l1, stage = min(self._smallest(nests, levels) for nests in nests_of(call))
-        every = [min(self._smallest(nests, levels) for nests in nests_of(c)) for c in self.program.calls]
+        l1, stage = min(self._smallest(nests, levels) for nests in self._nests(call))
+        every = [min(self._smallest(nests, levels) for nests in self._nests(c)) for c in self.program.calls]
         name = f"{call.name} ({call.invocation.operator.op_type})"
         fixed = self.capacity["L1"] - self.l1_arena
         if l1 > self.l1_arena:
@@ -162,7 +167,7 @@ class _Planner:
     def _refuse_giant_block(self, call: Call, levels: dict[str, str]) -> None:
         """No size of L1 helps an operand whose smallest tile is more than one DMA command moves."""
         limit = int(self.target.costs["dma.max_bytes"])
-        smallest = [[self._search(nest, levels).smallest() for nest in nests] for nests in nests_of(call)]
+        smallest = [[self._search(nest, levels).smallest() for nest in nests] for nests in self._nests(call)]
         largest = min(max(c.largest_block for c in choices if c) for choices in smallest)
         if largest > limit:
             raise InfeasibleError(
@@ -177,7 +182,7 @@ class _Planner:
     def _no_room_for_code(self) -> None:
         """L2 does not even hold the code: say what does, staging of the smallest tiles included."""
         levels = dict.fromkeys(self.bytes, self.options.default_level if not self.options.promote else "L3")
-        needed = max(min(self._smallest(n, levels)[1] for n in nests_of(call)) for call in self.program.calls)
+        needed = max(min(self._smallest(n, levels)[1] for n in self._nests(call)) for call in self.program.calls)
         wanted = requests_of([s for s in self.storages if levels[s.name] == "L2"], self.target.levels["L2"].alignment)
         smallest = self.reserved["L2"] + max(needed, peak(wanted, pack(wanted)))
         raise InfeasibleError(
@@ -208,10 +213,13 @@ class _Planner:
                     sizes.bytes, slots, how, sizes.stage_bytes, staged,
                 )
             )  # fmt: skip
-        bodies = tuple(self._body(call, phase, choice) for phase in nest.phases)
+        if nest.kernel:
+            bodies = tuple(BodyPlan(nest.phases[0].name, None, step, team=True) for step in nest.kernel.steps)
+        else:
+            bodies = tuple(self._body(call, phase, choice) for phase in nest.phases)
         return Group(
             call.entry, call.name, bodies, choice.tiling.loop_plans(), choice.order, tuple(blocks), choice.double_buffer,
-            choice.cycles,
+            choice.cycles, l1 if nest.kernel else 0, choice.tiling.scratch,
         )  # fmt: skip
 
     def _body(self, call: Call, phase: Phase, choice: Choice) -> BodyPlan:

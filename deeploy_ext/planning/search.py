@@ -172,14 +172,15 @@ class NestSearch:
         staged_whole = "whole" in stages.values()
         compute = compute_cycles(tiling, self.machine)
         target = self.machine.target
-        cycles = predict(compute, transfers, count, len(self.nest.phases), room.double_buffer, staged_whole, target)
+        steps = len(self.nest.kernel.steps) if self.nest.kernel else len(self.nest.phases)
+        cycles = predict(compute, transfers, count, steps, room.double_buffer, staged_whole, target)
         return Choice(
             tiling,
             order,
             axes,
             room.double_buffer,
             stages,
-            sum(b.bytes * b.slots for b in blocks.values()),
+            sum(b.bytes * b.slots for b in blocks.values()) + self.machine.target.levels["L1"].align(tiling.scratch),
             max((b.bytes for b in blocks.values()), default=0),
             sum(b.stage_bytes * b.stage_slots for b in blocks.values()),
             transfers,
@@ -226,7 +227,7 @@ class NestSearch:
     def _bytes(self, rungs: Sequence[int]) -> int:
         tiling = Tiling(self.nest, tuple(s[r] for s, r in zip(self.ladders, rungs, strict=True)))
         blocks = (self.block(o, self._axes_of(o, tiling), "none", False) for o in self.nest.operands)
-        return sum(b.bytes for b in blocks)
+        return sum(b.bytes for b in blocks) + tiling.scratch
 
     def _work(self, rungs: Sequence[int]) -> float:
         """Rough cost of a tiling for comparing steps: computation and tiles."""

@@ -138,5 +138,6 @@ void driver_run(unsigned long rounds)
     driver_print("updates", TEST_STEPS);
     driver_print("gather", net_stats.gather);
     driver_print("scatter", net_stats.scatter);
+    driver_print("halo", net_stats.halo);
     driver_print("tiles", net_stats.tiles);
 }

@@ -16,7 +16,7 @@
 #define NET_MAX_LOOPS 8
 #define NET_MAX_RANK 4
 #define NET_MAX_OPERANDS 10
-#define NET_MAX_PHASES 4
+#define NET_MAX_PHASES 4 /* and steps */
 
 typedef enum { NET_DATA, NET_LOSS, NET_PARAMETER, NET_GRADIENT, NET_STATE, NET_CONSTANT, NET_PREDICTION } net_role_t;
 typedef enum { NET_L1, NET_L2, NET_L3 } net_level_t;
@@ -48,6 +48,7 @@ typedef struct {
     net_interval_t loop[NET_MAX_LOOPS];
     bool first; /* first tile of the reduction: initialise the outputs */
     bool last;  /* last tile of the reduction: finish the outputs */
+    void *scratch; /* of kernels that need room beside their operands */
     net_operand_t operand[NET_MAX_OPERANDS]; /* as many as there are */
 } net_tile_t;
 
@@ -112,7 +113,10 @@ typedef struct {
     bool loaded, stored;
 } net_block_t;
 
-/* A phase: the body, and the loop that the workers share out (-1: worker 0 does it all). */
+#define NET_ALONE -1 /* instead of a loop: worker 0 does it all */
+#define NET_TEAM -2  /* all workers do it, and share it out themselves */
+
+/* A phase, or a step of one: the body, and the loop that the workers share out, NET_ALONE or NET_TEAM. */
 typedef struct {
     net_body_t body;
     int8_t core_loop;
@@ -122,6 +126,7 @@ typedef struct {
 typedef struct {
     uint8_t phase_count, block_count;
     bool simple; /* one tile, of whole tensors at home in L1 or L2 */
+    uint32_t scratch, scratch_bytes; /* in L1 */
     net_phase_t phases[NET_MAX_PHASES];
 } net_work_t;
 
@@ -156,7 +161,7 @@ extern net_memory_t net_memory;
 
 /* Counters that the report shows; kept by worker 0 and, for bodies, by the worker that leads the call. */
 typedef struct {
-    uint32_t gather, scatter; /* ConvGradX bodies run */
+    uint32_t gather, scatter, halo; /* ConvGradX bodies run */
     uint32_t tiles;
 } net_stats_t;
 

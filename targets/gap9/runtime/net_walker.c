@@ -269,6 +269,7 @@ OWN_FRAME static void begin_group(walker_t *w, const net_group_t *group)
 {
     fetch_tables(w, group);
     const int32_t blocks = w->work.head.block_count;
+    w->tile.scratch = w->l1 + w->work.head.scratch;
     net_transfers_reset(&w->moving);
     if (w->work.head.simple) {
         move_whole(w, false);
@@ -303,8 +304,8 @@ OWN_FRAME static void begin_group(walker_t *w, const net_group_t *group)
 static void tell_kernel(walker_t *w)
 {
 #if NET_TRACE == 1
-    static void *blocks[NET_MAX_OPERANDS + 2];
-    static uint32_t bytes[NET_MAX_OPERANDS + 2];
+    static void *blocks[NET_MAX_OPERANDS + 3];
+    static uint32_t bytes[NET_MAX_OPERANDS + 3];
     blocks[0] = &w->tile;
     bytes[0] = sizeof w->tile;
     blocks[1] = &w->shape;
@@ -313,7 +314,12 @@ static void tell_kernel(walker_t *w)
         blocks[b + 2] = w->tile.operand[b].data;
         bytes[b + 2] = box_bytes(&w->work.blocks[b], w->tile.operand[b].size);
     }
-    net_trace_kernel_begin(w->work.head.block_count + 2u, blocks, bytes);
+    uint32_t count = w->work.head.block_count + 2u;
+    if (w->work.head.scratch_bytes) {
+        blocks[count] = w->tile.scratch;
+        bytes[count++] = w->work.head.scratch_bytes;
+    }
+    net_trace_kernel_begin(count, blocks, bytes);
 #elif defined(NET_TRACE)
     (void)w;
     net_trace_kernel_begin(0, NULL, NULL);
@@ -411,7 +417,8 @@ OWN_FRAME static void compute(const walker_t *w, int32_t core, int32_t cores)
             range.begin[i] = tile->loop[i].start;
             range.end[i] = tile->loop[i].start + tile->loop[i].size;
         }
-        bool busy = range.leader = core == 0;
+        bool busy = phase.core_loop == NET_TEAM || core == 0;
+        range.leader = core == 0;
         if (phase.core_loop >= 0) {
             const net_interval_t all = tile->loop[phase.core_loop];
             range.begin[phase.core_loop] = all.start + share(all.size, core, cores);
