@@ -13,7 +13,8 @@ NET_KERNEL void net_conv_1x1_blocks(const int32_t X_STEP, const int32_t Y_STEP, 
                                     const float *bias, float *y, int32_t blocks)
 {
     const int32_t U = 4, HALF = PX > 1 ? PX / 2 - 1 : 0, LAST = U * OUT - 1; /* U input channels at a time */
-    const intptr_t w_in = 4 * (REVERSED ? conv->w_in : 1), w_out = 4 * (REVERSED ? 1 : conv->w_out), x_plane = 4 * conv->x_plane;
+    const intptr_t w_in = 4 * (REVERSED ? conv->w_in : 1), w_out = 4 * (REVERSED ? 1 : conv->w_out);
+    const intptr_t x_plane = 4 * conv->x_plane;
     const float *const volatile stop = net_moved(w, conv->in * w_in);
     NET_ROLLED
     for (; blocks > 0; --blocks) {
@@ -182,7 +183,8 @@ NET_KERNEL void net_conv_1x1_w_block(const int32_t S, const net_conv_w_t *conv, 
                 float ahead = 0.0f;
                 NET_UNROLLED
                 for (int32_t m = 0; m < 4; ++m) {
-                    const int32_t i = (n % 4 == 3) == (p % 2 == 1) ? m : 3 - m; /* oldest load first, but the last time as they walk */
+                    /* the oldest load first, but the last time in the order in which they are replaced */
+                    const int32_t i = (n % 4 == 3) == (p % 2 == 1) ? m : 3 - m;
                     net_multiply_add(sum[o][i], pixel[i], gradient);
                     if (m == 0 && to > o)
                         net_move(gradients, y_plane);

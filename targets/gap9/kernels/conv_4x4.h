@@ -36,8 +36,8 @@ NET_KERNEL int32_t net_conv_column(const int32_t K, const int32_t S, int32_t n)
 NET_KERNEL int32_t net_conv_channel(const int32_t OUT, int32_t n) { return n / OUT % 2 ? OUT - 1 - n % OUT : n % OUT; }
 
 /* `blocks` blocks of OUT channels x PX pixels, side by side. Hot is one row of K taps of one input channel: all that it
- * multiplies is loaded a multiplication or two ahead, its first operands by the row before. Rows of taps are the outer loop,
- * input channels the inner one.
+ * multiplies is loaded a multiplication or two ahead, its first operands by the row before. Rows of taps are the outer
+ * loop, input channels the inner one.
  */
 NET_KERNEL void net_conv_blocks(const int32_t K, const int32_t S, const bool REVERSED, const int32_t OUT, const int32_t PX,
                                 const net_conv_t *conv, const float *x, const float *w, const float *bias, float *y,
@@ -211,7 +211,7 @@ NET_KERNEL void net_conv_channels(int32_t core, int32_t cores, const int32_t ROW
         static const net_conv_blocks_t by_4[4] = {name##_4x1, name##_4x2, name##_4x3, name##_4x4};                      \
         static const net_conv_blocks_t by_1[4] = {name##_1x1, name##_1x2, name##_1x3, name##_1x4};                      \
         for (int32_t single = 0; single < 2; ++single)                                                                  \
-            net_conv_channels(core, cores, S, S, 1, single ? 1 : 4, conv, single ? conv->out / 4 * 4 : 0,                     \
+            net_conv_channels(core, cores, S, S, 1, single ? 1 : 4, conv, single ? conv->out / 4 * 4 : 0,               \
                               single ? conv->out % 4 : conv->out / 4, single ? by_1 : by_4);                            \
     }
 

@@ -6,8 +6,9 @@
 
 /* dw[o][i][ky][kx] = sum over r, c of dy[o][r][c] * x[i][r * S + ky][c * S + kx]
  *
- * x is the padded tile, dy a plain one, and taps are contiguous in dw, also from i to i + 1. With `parts` > 1 the rows are cut in as many parts whose sums go to
- * dw, dw + part, dw + 2 * part, ...: for layers with too few channels to occupy all workers. net_add_parts adds them up.
+ * x is the padded tile, dy a plain one, and taps are contiguous in dw, also from i to i + 1. With `parts` > 1 the rows are
+ * cut in as many parts whose sums go to dw, dw + part, dw + 2 * part, ...: for layers with too few channels to occupy all
+ * workers. net_add_parts adds them up.
  */
 typedef struct {
     const float *x, *dy;
@@ -19,8 +20,8 @@ typedef struct {
 } net_conv_w_t;
 
 /* `count` rows of taps, one after the other, of OUT output channels; x and dy start at the part's first row. */
-NET_KERNEL void net_conv_w_taps(const int32_t K, const int32_t S, const int32_t OUT, const net_conv_w_t *conv, const float *x,
-                                const float *dy, float *dw, int32_t rows, int32_t ky, int32_t count)
+NET_KERNEL void net_conv_w_taps(const int32_t K, const int32_t S, const int32_t OUT, const net_conv_w_t *conv,
+                                const float *x, const float *dy, float *dw, int32_t rows, int32_t ky, int32_t count)
 {
     const int32_t CARRIED = K > S ? K - S : 0;
     const int32_t w_out = conv->w_out, left = conv->columns % 4, gap = conv->y_row - conv->columns;
@@ -147,7 +148,8 @@ NET_KERNEL void net_conv_w_channels(int32_t core, int32_t cores, const int32_t K
         const int32_t row = net_share(conv->rows, part, conv->parts), end = net_share(conv->rows, part + 1, conv->parts);
         const int32_t o = first + block * OUT, i = task / K, ky = task % K;
         const int32_t now = per_block - task < todo ? per_block - task : todo;
-        taps(conv, conv->x + i * conv->x_plane + (row * S + ky) * conv->x_row, conv->dy + o * conv->y_plane + row * conv->y_row,
+        taps(conv, conv->x + i * conv->x_plane + (row * S + ky) * conv->x_row,
+             conv->dy + o * conv->y_plane + row * conv->y_row,
              conv->dw + part * conv->part + o * conv->w_out + i * K * K + ky * K, end - row, ky, now);
         todo -= now;
         task = 0;

@@ -5,8 +5,8 @@
 #include "conv_4x4.h"
 
 /* Takes a net_conv_t: x is the padded dY and `in` its channels, y is dX and `out`, `rows`, `columns` are dX's, w_out = K * K,
- * w_in = K * K * out channels of the whole w. No bias. PHASE_Y = (first row of the dX tile + upper padding of the layer) % 2,
- * PHASE_X likewise. Row a of the padded dY is the row (first row + upper padding - PHASE_Y) / 2 - net_phase_rows + a of dY,
+ * w_in = K * K * out channels of the whole w. No bias. PHASE_Y = (first row of the dX tile + upper padding of the layer) %
+ * 2, PHASE_X likewise. Row a of the padded dY is row (first row + upper padding - PHASE_Y) / 2 - net_phase_rows + a of dY,
  * zero where there is none, and it has (rows + 1) / 2 + PHASE_Y + net_phase_rows rows; columns likewise.
  */
 NET_KERNEL int32_t net_phase_rows(const int32_t K, const int32_t PHASE) { return (K + 1 - PHASE) / 2 - 1; }
@@ -28,6 +28,7 @@ NET_KERNEL void net_grad_x_2_blocks(const int32_t K, const int32_t PHASE_Y, cons
 {
     const int32_t LAST = K * K - 1, FIRST_COLUMN = net_phase_at(K, PHASE_X, 0); /* of the last tap in order, kx = 0 */
     const int32_t ROWS = net_phase_at(K, PHASE_Y, 0) + 1, WINDOW = PX + FIRST_COLUMN;
+    const int32_t LAST_E = net_phase_of(PHASE_Y, 0), LAST_F = net_phase_of(PHASE_X, 0);
     const int32_t LEAST_X = net_phase_at(K, PHASE_X, K - 1), LEAST_Y = net_phase_at(K, PHASE_Y, K - 1);
     const volatile intptr_t x_row = 4 * conv->x_row, x_next = 4 * (conv->x_plane - (ROWS - 1 - LEAST_Y) * conv->x_row);
     const volatile intptr_t w_next = 4 * conv->w_in;
@@ -64,7 +65,8 @@ NET_KERNEL void net_grad_x_2_blocks(const int32_t K, const int32_t PHASE_Y, cons
             const float *last = NULL;
             NET_UNROLLED
             for (int32_t n = 0; n < LAST; ++n) { /* all taps but the last */
-                const int32_t ky = K - 1 - n / K, kx = K - 1 - n % K, e = net_phase_of(PHASE_Y, ky), f = net_phase_of(PHASE_X, kx);
+                const int32_t ky = K - 1 - n / K, kx = K - 1 - n % K;
+                const int32_t e = net_phase_of(PHASE_Y, ky), f = net_phase_of(PHASE_X, kx);
                 const int32_t first = net_phase_at(K, PHASE_X, kx);
                 const bool row_ends = kx == 1 && ky > 0 && net_phase_at(K, PHASE_Y, ky - 1) != net_phase_at(K, PHASE_Y, ky);
                 const bool new_row = kx == 0 && net_phase_at(K, PHASE_Y, ky - 1) != net_phase_at(K, PHASE_Y, ky);
@@ -98,11 +100,10 @@ NET_KERNEL void net_grad_x_2_blocks(const int32_t K, const int32_t PHASE_Y, cons
             }
             if (net_rarely(weights == last))
                 break;
-            const int32_t e = net_phase_of(PHASE_Y, 0), f = net_phase_of(PHASE_X, 0);
             float ahead = 0.0f;
             NET_UNROLLED
             for (int32_t p = 0; p < PX; ++p) {
-                net_multiply_add(sum[e][2 * p + f], window[FIRST_COLUMN + p], weight);
+                net_multiply_add(sum[LAST_E][2 * p + LAST_F], window[FIRST_COLUMN + p], weight);
                 NET_UNROLLED
                 for (int32_t j = p ? FIRST_COLUMN + p : LEAST_X; j <= FIRST_COLUMN + p; ++j)
                     window[j] = plane[j];
@@ -113,7 +114,7 @@ NET_KERNEL void net_grad_x_2_blocks(const int32_t K, const int32_t PHASE_Y, cons
         }
         NET_UNROLLED
         for (int32_t p = 0; p < PX; ++p)
-            net_multiply_add(sum[net_phase_of(PHASE_Y, 0)][2 * p + net_phase_of(PHASE_X, 0)], window[FIRST_COLUMN + p], weight);
+            net_multiply_add(sum[LAST_E][2 * p + LAST_F], window[FIRST_COLUMN + p], weight);
         at = y;
         NET_UNROLLED
         for (int32_t e = 0; e < 2; ++e) {

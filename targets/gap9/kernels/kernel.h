@@ -37,8 +37,11 @@
  */
 #if defined(__riscv_zfinx)
 #define net_multiply_add(sum, a, b) __asm__ volatile("fmadd.s %0, %1, %2, %0" : "+r"(sum) : "r"(a), "r"(b))
+#define net_multiply_start(sum, start, a, b) \
+    __asm__ volatile("fmadd.s %0, %2, %3, %1" : "=r"(sum) : "r"(start), "r"(a), "r"(b)) /* sum = start + a * b */
 #else
 #define net_multiply_add(sum, a, b) ((sum) += (a) * (b))
+#define net_multiply_start(sum, start, a, b) ((sum) = (start) + (a) * (b))
 #endif
 
 /* Makes the compiler have the pointer's new value here, and forget how it came to it: else it moves additions together, and
