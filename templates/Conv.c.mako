@@ -8,11 +8,11 @@ ${conv.pad(t, "X", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP", f"{t.begin('ox')} * 
 % elif t.variant() == "blocked":
 <%
     k, s = call["W"].shape[2], call.attributes["strides"][0]
-    kernel = t.kernel("conv_4x4.h", "NET_CONV_4X4", k, s, False)
+    kernel = t.kernel("conv_4x4.h", "NET_CONV_4X4", k, s, False) if k > 1 else t.kernel("conv_1x1.h", "NET_CONV_1X1", s, 1, False)
 %>
     const int32_t rows = ${t.count("oy")}, columns = ${t.count("ox")};
     net_conv_t conv = {
-        .x = tile->scratch,
+        .x = ${"tile->scratch" if k > 1 else "X"},
         .w = W,
         .bias = ${f"range->first ? &B[{t.begin('co')} - {t.start('B', 0)}] : NULL" if t.has("B") else "NULL"},
         .y = Y,
@@ -20,14 +20,14 @@ ${conv.pad(t, "X", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP", f"{t.begin('ox')} * 
         .out = ${t.count("co")},
         .rows = rows,
         .columns = columns,
-        .x_row = (columns - 1) * ${s} + ${k},
+        .x_row = ${f"(columns - 1) * {s} + {k}" if k > 1 else f"{s} * {t.stride('X', 2)}"},
         .y_row = ${t.stride("Y", 2)},
         .y_plane = ${t.stride("Y", 1)},
         .w_in = ${t.stride("W", 1)},
         .w_out = ${t.stride("W", 0)},
         .accumulate = !range->first,
     };
-    conv.x_plane = conv.x_row * ((rows - 1) * ${s} + ${k});
+    conv.x_plane = ${f"conv.x_row * ((rows - 1) * {s} + {k})" if k > 1 else t.stride("X", 1)};
     for (${t.loop("n")}) {
         ${kernel}(range->core, range->cores, &conv);
         conv.x += conv.in * conv.x_plane;

@@ -6,17 +6,20 @@ ${conv.constants(call)}
     const int32_t rows = (${t.count("oy")} - 1) * ${s} + ${k}, columns = (${t.count("ox")} - 1) * ${s} + ${k};
 ${conv.pad(t, "X", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP", f"{t.begin('ox')} * STRIDE_X - PAD_LEFT", "rows", "columns")}
 % elif t.variant() == "blocked":
-<% kernel = t.kernel("conv_grad_w.h", "NET_CONV_GRAD_W", k, s, 4 if k <= 4 else 2) %>
+<%
+    pointwise = ("conv_1x1.h", "NET_CONV_1X1_GRAD_W", s)
+    kernel = t.kernel(*(("conv_grad_w.h", "NET_CONV_GRAD_W", k, s, 4 if k <= 4 else 2) if k > 1 else pointwise))
+%>
     const int32_t rows = ${t.count("oy")}, columns = ${t.count("ox")};
     net_conv_w_t conv = {
-        .x = tile->scratch,
+        .x = ${"tile->scratch" if k > 1 else "X"},
         .dy = dY,
         .dw = dW,
         .in = ${t.count("ci")},
         .out = ${t.count("co")},
         .rows = rows,
         .columns = columns,
-        .x_row = (columns - 1) * ${s} + ${k},
+        .x_row = ${f"(columns - 1) * {s} + {k}" if k > 1 else t.stride("X", 2)},
         .y_row = ${t.stride("dY", 2)},
         .y_plane = ${t.stride("dY", 1)},
         .w_out = ${t.stride("dW", 0)},
@@ -24,7 +27,7 @@ ${conv.pad(t, "X", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP", f"{t.begin('ox')} * 
         .part = 0,
         .accumulate = !range->first,
     };
-    conv.x_plane = conv.x_row * ((rows - 1) * ${s} + ${k});
+    conv.x_plane = ${f"conv.x_row * ((rows - 1) * {s} + {k})" if k > 1 else t.stride("X", 1)};
     for (${t.loop("n")}) {
         ${kernel}(range->core, range->cores, &conv);
         conv.x += conv.in * conv.x_plane;

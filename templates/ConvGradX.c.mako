@@ -18,6 +18,14 @@ ${conv.pad(t, "dY", f"top - {k - 1}", f"left - {k - 1}", "rows", "columns")}
 ${conv.pad(t, "dY", f"top / 2 - net_phase_rows({k}, top % 2)", f"left / 2 - net_phase_rows({k}, left % 2)", "rows", "columns")}
 <% t.kernels["phases"] = ("conv_grad_x_2.h", "") %>
 % endif
+% elif t.variant() == "zero":
+    if (range->first) {
+        const int32_t elements = ${t.size("dX", 0)} * ${t.stride("dX", 0)};
+        for (int32_t i = elements * range->core / range->cores; i < elements * (range->core + 1) / range->cores; ++i)
+            dX[i] = 0.0f;
+    }
+% elif t.variant() == "blocked" and k == 1:
+${pointwise(s)}
 % elif t.variant() == "blocked":
 ${blocked(k, s)}
 % elif t.variant() == "runtime":
@@ -158,6 +166,34 @@ ${shape(k, s)}
 % endif
 % endfor
         conv.x += conv.in * conv.x_plane;
+        conv.y += ${t.stride("dX", 0)};
+    }
+</%def>
+## Of a 1x1 convolution: an outer product per dY value; with strides the elements between are zeros.
+<%def name="pointwise(s)">
+<% kernel = t.kernel("conv_1x1.h", "NET_CONV_1X1", 1, s, True) %>
+    if (range->leader)
+        ++net_stats.halo;
+    net_conv_t conv = {
+        .x = dY,
+        .w = W,
+        .bias = NULL,
+        .y = &dX[(${t.start("dY", 2)} * ${s} - ${t.begin("iy")}) * ${t.stride("dX", 2)} + ${t.start("dY", 3)} * ${s} - ${t.begin("ix")}],
+        .in = ${t.count("co")},
+        .out = ${t.count("ci")},
+        .rows = ${t.size("dY", 2)},
+        .columns = ${t.size("dY", 3)},
+        .x_row = ${t.stride("dY", 2)},
+        .x_plane = ${t.stride("dY", 1)},
+        .y_row = ${s} * ${t.stride("dX", 2)},
+        .y_plane = ${t.stride("dX", 1)},
+        .w_in = ${t.stride("W", 0)},
+        .w_out = ${t.stride("W", 1)},
+        .accumulate = !range->first,
+    };
+    for (${t.loop("n")}) {
+        ${kernel}(range->core, range->cores, &conv);
+        conv.x += ${t.stride("dY", 0)};
         conv.y += ${t.stride("dX", 0)};
     }
 </%def>

@@ -103,9 +103,9 @@ class Tables:
             )
             axes += len(block.axes)
         simple = str(_simple(group, homes)).lower()
-        head = f"{{{len(phases)}, {len(rows)}, {simple}, {group.scratch}, {group.scratch_bytes}, {{{', '.join(phases)}}}}}"
-        kind = f"struct {{ net_work_t head; net_block_t blocks[{len(rows)}]; }}"
-        return self._define("work", kind, f"{head}, {{{wrap(rows)}}}")
+        head = f"{{{len(phases)}, {len(rows)}, {simple}, {group.scratch}, {group.scratch_bytes}}}"
+        kind = f"struct {{ net_work_t head; net_phase_t phases[{len(phases)}]; net_block_t blocks[{len(rows)}]; }}"
+        return self._define("work", kind, f"{head}, {{{', '.join(phases)}}}, {{{wrap(rows)}}}")
 
 
 def _simple(group: Group, homes: dict[str, Placement]) -> bool:

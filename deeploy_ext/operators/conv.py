@@ -6,7 +6,7 @@ One relation is shared by all of them: input row ``iy = s*oy + d*ky - p`` (likew
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -100,10 +100,22 @@ class Geometry:
         return Access(operand, (axis("n"), self.out_channel(), axis("oy"), axis("ox")), **start)
 
 
-def blocked(call: Invocation, g: Geometry) -> bool:
-    """Whether the register-blocked kernels know such a convolution: one group, no dilation, square with equal strides."""
+def _team_kernel(
+    call: Invocation, g: Geometry, padded: Callable[[Mapping[str, int]], int], gaps: bool = False
+) -> TeamKernel | None:
+    """The register-blocked kernels, where they know such a convolution: one group, no dilation, square with equal strides.
+
+    ``padded`` gives the bytes of the tile with its border; a 1x1 convolution without padding needs none, but its dX has
+    ``gaps`` if it has strides.
+    """
     square = g.k[0] == g.k[1] and g.s[0] == g.s[1]
-    return g.group == 1 and g.d == (1, 1) and square and 2 <= g.k[0] <= 7 and g.s[0] <= 2 and call["W"].dtype == np.float32
+    if g.group > 1 or g.d != (1, 1) or not square or g.k[0] > 7 or g.s[0] > 2 or call["W"].dtype != np.float32:
+        return None
+    if g.k[0] > 1:
+        return TeamKernel(("pad", "blocked"), "mac_blocked", padded)
+    if any(call.attributes["pads"]):
+        return None
+    return TeamKernel(("zero", "blocked") if gaps and g.s[0] > 1 else ("blocked",), "mac_blocked", lambda tile: 0)
 
 
 def _window(outputs: int, stride: int, taps: int) -> int:
@@ -175,7 +187,7 @@ class Conv(Operator):
 
     def kernel(self, call: Invocation) -> TeamKernel | None:
         g = Geometry.of(call, call["X"].shape, call["W"].shape, call["Y"].shape)
-        return TeamKernel(("pad", "blocked"), "mac_blocked", g.padded_image) if blocked(call, g) else None
+        return _team_kernel(call, g, g.padded_image)
 
 
 class ConvGrad(Operator):
@@ -255,7 +267,7 @@ class ConvGradX(Operator):
 
     def kernel(self, call: Invocation) -> TeamKernel | None:
         g = Geometry.of(call, call["dX"].shape, call["W"].shape, call["dY"].shape)
-        return TeamKernel(("pad", "blocked"), "mac_blocked", g.padded_result) if blocked(call, g) else None
+        return _team_kernel(call, g, g.padded_result, gaps=True)
 
 
 class ConvGradW(Operator):
@@ -305,7 +317,7 @@ class ConvGradW(Operator):
 
     def kernel(self, call: Invocation) -> TeamKernel | None:
         g = Geometry.of(call, call["X"].shape, call["dW"].shape, call["dY"].shape)
-        return TeamKernel(("pad", "blocked"), "mac_blocked", g.padded_image) if blocked(call, g) else None
+        return _team_kernel(call, g, g.padded_image)
 
 
 class ConvGradB(Operator):

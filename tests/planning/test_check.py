@@ -12,7 +12,7 @@ from deeploy_ext.planning.check import PlanError, check_plan
 from deeploy_ext.planning.plan import BlockPlan, Group, Plan, Prepare
 from support import FIXED_L1, Made, planned, task_of
 
-SMALL: dict[str, Any] = {"l1": FIXED_L1 + 1_260, "l2": 70_000, "double_buffer": True}
+SMALL: dict[str, Any] = {"l1": FIXED_L1 + 1_260, "l2": 70_000, "double_buffer": True, "kernels": "portable"}
 
 
 @pytest.fixture(scope="module")

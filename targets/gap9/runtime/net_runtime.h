@@ -122,12 +122,11 @@ typedef struct {
     int8_t core_loop;
 } net_phase_t;
 
-/* What a tile nest computes; its operands follow. */
+/* What a tile nest computes; its phases and then its operands follow. */
 typedef struct {
     uint8_t phase_count, block_count;
     bool simple; /* one tile, of whole tensors at home in L1 or L2 */
     uint32_t scratch, scratch_bytes; /* in L1 */
-    net_phase_t phases[NET_MAX_PHASES];
 } net_work_t;
 
 /* A tile nest: where its tables are, and their bytes. The tile is the first one, without its pointers. */

@@ -34,6 +34,7 @@ typedef struct {
 
 typedef struct {
     net_work_t head;
+    net_phase_t phases[NET_MAX_PHASES]; /* as many as there are; the blocks follow at once */
     net_block_t blocks[NET_MAX_OPERANDS];
 } work_table_t;
 
@@ -41,10 +42,12 @@ typedef struct {
 typedef struct {
     net_tile_t tile;
     progress_t progress[NET_MAX_OPERANDS];
-    cursor_t now, next, after;
+    cursor_t cursors[3];
+    cursor_t *now, *next, *after; /* the tile that is computed, and the two behind it */
     net_transfers_t moving;
     const net_interval_t *regions;
     uint8_t *l1;
+    const net_block_t *blocks; /* of the work table */
     uint32_t tiles; /* computed by this entry */
     shape_table_t shape;
     work_table_t work;
@@ -75,13 +78,29 @@ static void advance(cursor_t *cursor, const shape_table_t *shape)
     }
 }
 
-/* To the first tile, in which everything is new. */
-static void rewind_cursor(cursor_t *cursor, const shape_table_t *shape)
+/* To the tile behind `from`. */
+static void advance_from(cursor_t *cursor, const cursor_t *from, const shape_table_t *shape)
 {
-    cursor->tile = 0;
-    cursor->changed = ~0u;
+    cursor->tile = from->tile;
     for (int32_t loop = 0; loop < shape->head.loop_count; ++loop)
-        cursor->index[loop] = 0;
+        cursor->index[loop] = from->index[loop];
+    advance(cursor, shape);
+}
+
+/* To the first tile, in which everything is new, and the two behind it. */
+static void rewind_cursors(walker_t *w)
+{
+    w->now = &w->cursors[0];
+    w->next = &w->cursors[1];
+    w->after = &w->cursors[2];
+    w->now->tile = 0;
+    w->now->changed = ~0u;
+    for (int32_t loop = 0; loop < w->shape.head.loop_count; ++loop)
+        w->now->index[loop] = 0;
+    if (w->shape.head.tiles > 1) {
+        advance_from(w->next, w->now, &w->shape);
+        advance_from(w->after, w->next, &w->shape);
+    }
 }
 
 static bool changes(const cursor_t *cursor, const net_block_t *block)
@@ -134,7 +153,7 @@ static uint32_t take_slot(uint8_t *slot, const net_block_t *block)
 /* L3 -> stage, for tile-staged operands. */
 static void stage_in(walker_t *w, int32_t b, const cursor_t *cursor)
 {
-    const net_block_t *const block = &w->work.blocks[b];
+    const net_block_t *const block = &w->blocks[b];
     progress_t *const p = &w->progress[b];
     if (block->stage != NET_BY_TILE || !block->loaded || !changes(cursor, block))
         return;
@@ -149,7 +168,7 @@ static void stage_in(walker_t *w, int32_t b, const cursor_t *cursor)
 /* Home or stage -> L1. */
 static void load(walker_t *w, int32_t b, const cursor_t *cursor)
 {
-    const net_block_t *const block = &w->work.blocks[b];
+    const net_block_t *const block = &w->blocks[b];
     progress_t *const p = &w->progress[b];
     if (!block->loaded || block->level == NET_L1 || !changes(cursor, block))
         return;
@@ -171,12 +190,12 @@ static void load(walker_t *w, int32_t b, const cursor_t *cursor)
 /* Makes the operand of the current tile ready: its box, its pointer, nothing still moving in or out of its slot. */
 static void settle(walker_t *w, int32_t b)
 {
-    const net_block_t *const block = &w->work.blocks[b];
+    const net_block_t *const block = &w->blocks[b];
     progress_t *const p = &w->progress[b];
     net_operand_t *const operand = &w->tile.operand[b];
-    if (!changes(&w->now, block))
+    if (!changes(w->now, block))
         return;
-    box_of(w, block, &w->now, operand->start, operand->size);
+    box_of(w, block, w->now, operand->start, operand->size);
     for (int32_t axis = block->rank - 1, stride = 1; axis >= 0; stride *= operand->size[axis--])
         operand->stride[axis] = stride;
     if (block->level == NET_L1) {
@@ -191,7 +210,7 @@ static void settle(walker_t *w, int32_t b)
 /* Stage -> L3, for the store that reached the stage. */
 static void stage_out(walker_t *w, int32_t b)
 {
-    const net_block_t *const block = &w->work.blocks[b];
+    const net_block_t *const block = &w->blocks[b];
     progress_t *const p = &w->progress[b];
     if (!p->leaving)
         return;
@@ -206,24 +225,28 @@ static void stage_out(walker_t *w, int32_t b)
 /* L1 -> home or stage, when the next tile has another box. */
 static void store(walker_t *w, int32_t b)
 {
-    const net_block_t *const block = &w->work.blocks[b];
+    const net_block_t *const block = &w->blocks[b];
     progress_t *const p = &w->progress[b];
     if (!block->stored || block->level == NET_L1)
         return;
-    if (w->now.tile + 1 < w->shape.head.tiles && !changes(&w->next, block))
+    if (w->now->tile + 1 < w->shape.head.tiles && !changes(w->next, block))
         return;
     stage_out(w, b);
     const uint32_t slot = take_slot(&p->store_slot, block);
-    box_of(w, block, &w->now, p->start, p->size);
+    const net_operand_t *const operand = &w->tile.operand[b];
     if (block->stage == NET_BY_TILE) {
+        for (int32_t axis = 0; axis < block->rank; ++axis) {
+            p->start[axis] = operand->start[axis];
+            p->size[axis] = operand->size[axis];
+        }
         const uint32_t bytes = box_bytes(block, p->size);
         net_wait_ram(&w->moving, p->written_at[slot]);
         if (bytes)
             net_issue_dma(&w->moving, true, block->stage_slot[slot], block->slot[slot], 1, bytes, 0);
         p->leaving = true;
     } else {
-        net_move_box(&w->moving, net_issue_dma, block, axes_of(w, block), true, tile_home(block), block->slot[slot], p->start,
-                     p->size);
+        net_move_box(&w->moving, net_issue_dma, block, axes_of(w, block), true, tile_home(block), block->slot[slot],
+                     operand->start, operand->size);
     }
     p->stored_at[slot] = w->moving.dma_issued;
 }
@@ -232,7 +255,7 @@ static void store(walker_t *w, int32_t b)
 static void stage_whole(walker_t *w, bool out)
 {
     for (int32_t b = 0; b < w->work.head.block_count; ++b) {
-        const net_block_t *const block = &w->work.blocks[b];
+        const net_block_t *const block = &w->blocks[b];
         if (block->stage == NET_WHOLE && (out ? block->stored : block->loaded))
             net_issue_ram(&w->moving, out, block->address, block->stage_slot[0], 1, block->bytes, 0);
     }
@@ -255,7 +278,7 @@ static void fetch_tables(walker_t *w, const net_group_t *group)
 /* All of a simple group's operands on their way in, or out. */
 static void move_whole(walker_t *w, bool out)
 {
-    const net_block_t *block = w->work.blocks;
+    const net_block_t *block = w->blocks;
     for (int32_t b = 0; b < w->work.head.block_count; ++b, ++block) {
         if (!out)
             w->tile.operand[b].data = w->l1 + (block->level == NET_L1 ? block->address : block->slot[0]);
@@ -269,6 +292,7 @@ OWN_FRAME static void begin_group(walker_t *w, const net_group_t *group)
 {
     fetch_tables(w, group);
     const int32_t blocks = w->work.head.block_count;
+    w->blocks = (const net_block_t *)(const void *)(w->work.phases + w->work.head.phase_count);
     w->tile.scratch = w->l1 + w->work.head.scratch;
     net_transfers_reset(&w->moving);
     if (w->work.head.simple) {
@@ -282,21 +306,15 @@ OWN_FRAME static void begin_group(walker_t *w, const net_group_t *group)
         for (int32_t slot = 0; slot < 2; ++slot)
             p->staged_at[slot] = p->loaded_at[slot] = p->stored_at[slot] = p->written_at[slot] = 0;
     }
-    rewind_cursor(&w->now, &w->shape);
+    rewind_cursors(w);
     stage_whole(w, false);
-    if (w->shape.head.tiles > 1) {
-        rewind_cursor(&w->next, &w->shape);
-        advance(&w->next, &w->shape);
-        w->after = w->next;
-        advance(&w->after, &w->shape);
-    }
     if (!w->shape.head.double_buffer)
         return;
     for (int32_t b = 0; b < blocks; ++b) {
-        stage_in(w, b, &w->now);
-        load(w, b, &w->now);
+        stage_in(w, b, w->now);
+        load(w, b, w->now);
         if (w->shape.head.tiles > 1)
-            stage_in(w, b, &w->next);
+            stage_in(w, b, w->next);
     }
 }
 
@@ -312,7 +330,7 @@ static void tell_kernel(walker_t *w)
     bytes[1] = (uint32_t)((uint8_t *)(w + 1) - (uint8_t *)&w->shape);
     for (int32_t b = 0; b < w->work.head.block_count; ++b) {
         blocks[b + 2] = w->tile.operand[b].data;
-        bytes[b + 2] = box_bytes(&w->work.blocks[b], w->tile.operand[b].size);
+        bytes[b + 2] = box_bytes(&w->blocks[b], w->tile.operand[b].size);
     }
     uint32_t count = w->work.head.block_count + 2u;
     if (w->work.head.scratch_bytes) {
@@ -328,6 +346,22 @@ static void tell_kernel(walker_t *w)
 #endif
 }
 
+/* What the tile's split loops go through; the others are as they came with the tables. */
+static void set_loops(walker_t *w)
+{
+    w->tile.first = w->tile.last = true;
+    for (int32_t place = 0; place < w->shape.head.order_count; ++place) {
+        const int32_t i = w->shape.head.order[place], index = w->now->index[i];
+        const net_loop_t *const loop = &w->shape.loops[i];
+        const int32_t start = index * loop->tile, left = loop->extent - start;
+        w->tile.loop[i] = (net_interval_t){start, left < loop->tile ? left : loop->tile};
+        if (w->shape.head.reductions >> i & 1) {
+            w->tile.first &= index == 0;
+            w->tile.last &= index == loop->count - 1;
+        }
+    }
+}
+
 OWN_FRAME static void begin_tile(walker_t *w)
 {
     if (w->work.head.simple) {
@@ -337,27 +371,19 @@ OWN_FRAME static void begin_tile(walker_t *w)
     const int32_t blocks = w->work.head.block_count, tiles = w->shape.head.tiles;
     const bool ahead = w->shape.head.double_buffer;
     for (int32_t b = 0; b < blocks && !ahead; ++b) {
-        stage_in(w, b, &w->now);
-        load(w, b, &w->now);
+        stage_in(w, b, w->now);
+        load(w, b, w->now);
     }
     for (int32_t b = 0; b < blocks; ++b)
         settle(w, b);
     for (int32_t b = 0; b < blocks && ahead; ++b) {
-        if (w->now.tile + 1 < tiles)
-            load(w, b, &w->next);
-        if (w->now.tile + 2 < tiles)
-            stage_in(w, b, &w->after);
+        if (w->now->tile + 1 < tiles)
+            load(w, b, w->next);
+        if (w->now->tile + 2 < tiles)
+            stage_in(w, b, w->after);
     }
-    w->tile.first = w->tile.last = true;
-    for (int32_t i = 0; i < w->shape.head.loop_count; ++i) {
-        const net_loop_t *const loop = &w->shape.loops[i];
-        const int32_t start = w->now.index[i] * loop->tile, left = loop->extent - start;
-        w->tile.loop[i] = (net_interval_t){start, left < loop->tile ? left : loop->tile};
-        if (w->shape.head.reductions >> i & 1) {
-            w->tile.first &= w->now.index[i] == 0;
-            w->tile.last &= w->now.index[i] == loop->count - 1;
-        }
-    }
+    if (w->now->tile > 0)
+        set_loops(w);
     tell_kernel(w);
 }
 
@@ -377,10 +403,12 @@ OWN_FRAME static void end_tile(walker_t *w)
         net_wait_dma(&w->moving, w->moving.dma_issued);
         net_wait_ram(&w->moving, w->moving.ram_issued);
     }
-    if (w->now.tile + 1 < w->shape.head.tiles) {
+    if (w->now->tile + 1 < w->shape.head.tiles) {
+        cursor_t *const oldest = w->now;
         w->now = w->next;
         w->next = w->after;
-        advance(&w->after, &w->shape);
+        w->after = oldest;
+        advance_from(w->after, w->next, &w->shape);
     }
 }
 
@@ -412,7 +440,7 @@ OWN_FRAME static void compute(const walker_t *w, int32_t core, int32_t cores)
     range.first = tile->first;
     range.last = tile->last;
     for (int32_t p = 0; p < w->work.head.phase_count; ++p) {
-        const net_phase_t phase = w->work.head.phases[p];
+        const net_phase_t phase = w->work.phases[p];
         for (int32_t i = 0; i < w->shape.head.loop_count; ++i) {
             range.begin[i] = tile->loop[i].start;
             range.end[i] = tile->loop[i].start + tile->loop[i].size;
