@@ -32,6 +32,9 @@ GAP9 = load_target("gap9")
 FIXED_L1 = GAP9.reserved(GAP9.cores, 0)["L1"]
 """Bytes of L1 that no tensor can have: tests of little L1 give so many more."""
 
+CODE = GAP9.code_bytes
+"""Bytes of L2 that code takes, whatever the network: the same for tests of little L2."""
+
 
 @functools.cache
 def task_of(reference: str, **options: Any) -> TrainingTask:

@@ -38,7 +38,7 @@ def test_resnet8_trains(flags: dict[str, Any], l1: int | None, tmp_path: Path) -
 
 def test_gather_and_scatter_both_run_and_dispatch_is_only_a_matter_of_when(tmp_path: Path) -> None:
     task = task_of("ResNet8")
-    options: dict[str, Any] = {"l1": 40_000, "promote": True}
+    options: dict[str, Any] = {"l1": 40_000, "promote": True, "kernels": "portable"}
     at_run_time = trained(task, tmp_path / "runtime", dispatch="runtime", **options)
     folded = trained(task, tmp_path / "static", dispatch="static", **options)
     for result in (at_run_time, folded):

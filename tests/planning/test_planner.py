@@ -188,7 +188,7 @@ def test_a_tile_that_no_transfer_moves_is_named_with_the_remedy() -> None:
 
 
 def test_dispatch_is_folded_only_where_every_tile_agrees() -> None:
-    made = planned(task_of("ResNet8"), promote=True, l1=40_000, dispatch="static")
+    made = planned(task_of("ResNet8"), promote=True, l1=40_000, dispatch="static", kernels="portable")
     groups = {g.node: g for g in made.plan.groups}
     chosen = {
         call.name: groups[call.name].bodies[0].variant

@@ -67,10 +67,15 @@
 
 #define net_rarely(condition) __builtin_expect((condition), 0)
 
-/* First of `count` tasks that a worker does; those of the next worker start where its own end. */
+/* First of `count` tasks that a worker does; those of the next worker start where its own end. Of the two cores that share
+ * an FPU, i and i + 4, the second is done a little earlier with the same work (measured on GVSoC): it gets 67 tasks for 61.
+ */
 NET_KERNEL int32_t net_share(int32_t count, int32_t core, int32_t cores)
 {
-    return (int32_t)((uint32_t)count * (uint32_t)core / (uint32_t)cores);
+    const uint32_t tasks = (uint32_t)count;
+    if (cores == 8)
+        return (int32_t)(tasks * (uint32_t)(core <= 4 ? 61 * core : 67 * core - 24) >> 9);
+    return (int32_t)(tasks * (uint32_t)core / (uint32_t)cores);
 }
 
 #endif

@@ -32,41 +32,73 @@ const net_tensor_t net_tensors[NET_TENSOR_COUNT] = {
     {"infer/classifier_out", NET_PREDICTION, NET_L2, 6408, 12},
 };
 
+/* ---- kernels --------------------------------------------------------------------------------------------------- */
+
+#include "conv_4x4.h"
+#include "conv_grad_w.h"
+#include "pad_copy.h"
+NET_CONV_4X4(net_conv_4x4_3_1_false, 3, 1, false)
+NET_CONV_4X4(net_conv_4x4_3_1_true, 3, 1, true)
+NET_CONV_4X4(net_conv_4x4_3_2_false, 3, 2, false)
+NET_CONV_GRAD_W(net_conv_grad_w_3_1_4, 3, 1, 4)
+NET_CONV_GRAD_W(net_conv_grad_w_3_2_4, 3, 2, 4)
+
 /* ---- bodies -------------------------------------------------------------------------------------------------- */
 
 static void Conv_main_1(const net_tile_t *tile, const net_range_t *range)
 {
-    enum { LOOP_N = 0, LOOP_G = 1, LOOP_CO = 2, LOOP_OY = 3, LOOP_OX = 4, LOOP_CI = 5, LOOP_KY = 6, LOOP_KX = 7 }; /* loops */
+    enum { LOOP_OY = 3, LOOP_OX = 4 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[0];
     const float *const X = X_box->data;
+    enum { STRIDE_Y = 2, STRIDE_X = 2, PAD_TOP = 1, PAD_LEFT = 1 };
+    enum { DILATION_Y = 1, DILATION_X = 1 };
+    const int32_t rows = ((range->end[LOOP_OY] - range->begin[LOOP_OY]) - 1) * 2 + 3, columns = ((range->end[LOOP_OX] - range->begin[LOOP_OX]) - 1) * 2 + 3;
+    const net_pad_t pad = {
+        .source = X,
+            .padded = tile->scratch,
+                .channels = X_box->size[0] * X_box->size[1],
+                    .rows = X_box->size[2],
+                        .columns = X_box->size[3],
+                            .source_row = X_box->stride[2],
+                                .source_plane = X_box->stride[1],
+                                    .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
+                                        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
+                                            .padded_rows = rows,
+                                                .padded_row = columns,
+    };
+    net_pad_copy(range->core, range->cores, &pad);
+}
+
+static void Conv_main_2(const net_tile_t *tile, const net_range_t *range)
+{
+    enum { LOOP_N = 0, LOOP_CO = 2, LOOP_OY = 3, LOOP_OX = 4, LOOP_CI = 5 }; /* loops */
     const net_operand_t *const W_box = &tile->operand[1];
     const float *const W = W_box->data;
     const net_operand_t *const Y_box = &tile->operand[2];
     float *const Y = Y_box->data;
-    enum { STRIDE_Y = 2, STRIDE_X = 2, PAD_TOP = 1, PAD_LEFT = 1 };
-    enum { DILATION_Y = 1, DILATION_X = 1 };
-    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-        for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
-            for (int32_t oy = range->begin[LOOP_OY]; oy < range->end[LOOP_OY]; ++oy) {
-                const int32_t top = oy * STRIDE_Y - PAD_TOP;
-                const int32_t ky_begin = net_inside_begin(top, DILATION_Y, X_box->start[2], range->begin[LOOP_KY]);
-                const int32_t ky_end = net_inside_end(top, DILATION_Y, X_box->start[2], X_box->size[2], range->end[LOOP_KY]);
-                for (int32_t ox = range->begin[LOOP_OX]; ox < range->end[LOOP_OX]; ++ox) {
-                    const int32_t left = ox * STRIDE_X - PAD_LEFT;
-                    const int32_t kx_begin = net_inside_begin(left, DILATION_X, X_box->start[3], range->begin[LOOP_KX]);
-                    const int32_t kx_end = net_inside_end(left, DILATION_X, X_box->start[3], X_box->size[3], range->end[LOOP_KX]);
-                    for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co) {
-                        float *const result = &Y[(co - W_box->start[0]) * Y_box->stride[1] + (oy - Y_box->start[2]) * Y_box->stride[2] + ox - Y_box->start[3]];
-                        float sum = range->first ? 0 : *result;
-                        for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci)
-                            for (int32_t ky = ky_begin; ky < ky_end; ++ky)
-                                for (int32_t kx = kx_begin; kx < kx_end; ++kx)
-                                    sum += X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + ky * DILATION_Y) - X_box->start[2]) * X_box->stride[2] + (left + kx * DILATION_X) - X_box->start[3]] *
-                                        W[(co - W_box->start[0]) * W_box->stride[0] + (ci - W_box->start[1]) * W_box->stride[1] + (ky - W_box->start[2]) * W_box->stride[2] + kx - W_box->start[3]];
-                        *result = sum;
-                    }
-                }
-            }
+    const int32_t rows = (range->end[LOOP_OY] - range->begin[LOOP_OY]), columns = (range->end[LOOP_OX] - range->begin[LOOP_OX]);
+    net_conv_t conv = {
+        .x = tile->scratch,
+            .w = W,
+                .bias = NULL,
+                    .y = Y,
+                        .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
+                            .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
+                                .rows = rows,
+                                    .columns = columns,
+                                        .x_row = (columns - 1) * 2 + 3,
+                                            .y_row = Y_box->stride[2],
+                                                .y_plane = Y_box->stride[1],
+                                                    .w_in = W_box->stride[1],
+                                                        .w_out = W_box->stride[0],
+                                                            .accumulate = !range->first,
+    };
+    conv.x_plane = conv.x_row * ((rows - 1) * 2 + 3);
+    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
+        net_conv_4x4_3_2_false(range->core, range->cores, &conv);
+        conv.x += conv.in * conv.x_plane;
+        conv.y += Y_box->stride[0];
+    }
 }
 
 static void BatchNormInternal_mean_1(const net_tile_t *tile, const net_range_t *range)
@@ -291,39 +323,60 @@ static void Relu_main_1(const net_tile_t *tile, const net_range_t *range)
     /* keeps NaN */
 }
 
-static void Conv_main_2(const net_tile_t *tile, const net_range_t *range)
+static void Conv_main_3(const net_tile_t *tile, const net_range_t *range)
 {
-    enum { LOOP_N = 0, LOOP_G = 1, LOOP_CO = 2, LOOP_OY = 3, LOOP_OX = 4, LOOP_CI = 5, LOOP_KY = 6, LOOP_KX = 7 }; /* loops */
+    enum { LOOP_OY = 3, LOOP_OX = 4 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[0];
     const float *const X = X_box->data;
+    enum { STRIDE_Y = 1, STRIDE_X = 1, PAD_TOP = 1, PAD_LEFT = 1 };
+    enum { DILATION_Y = 1, DILATION_X = 1 };
+    const int32_t rows = ((range->end[LOOP_OY] - range->begin[LOOP_OY]) - 1) * 1 + 3, columns = ((range->end[LOOP_OX] - range->begin[LOOP_OX]) - 1) * 1 + 3;
+    const net_pad_t pad = {
+        .source = X,
+            .padded = tile->scratch,
+                .channels = X_box->size[0] * X_box->size[1],
+                    .rows = X_box->size[2],
+                        .columns = X_box->size[3],
+                            .source_row = X_box->stride[2],
+                                .source_plane = X_box->stride[1],
+                                    .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
+                                        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
+                                            .padded_rows = rows,
+                                                .padded_row = columns,
+    };
+    net_pad_copy(range->core, range->cores, &pad);
+}
+
+static void Conv_main_4(const net_tile_t *tile, const net_range_t *range)
+{
+    enum { LOOP_N = 0, LOOP_CO = 2, LOOP_OY = 3, LOOP_OX = 4, LOOP_CI = 5 }; /* loops */
     const net_operand_t *const W_box = &tile->operand[1];
     const float *const W = W_box->data;
     const net_operand_t *const Y_box = &tile->operand[2];
     float *const Y = Y_box->data;
-    enum { STRIDE_Y = 1, STRIDE_X = 1, PAD_TOP = 1, PAD_LEFT = 1 };
-    enum { DILATION_Y = 1, DILATION_X = 1 };
-    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-        for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
-            for (int32_t oy = range->begin[LOOP_OY]; oy < range->end[LOOP_OY]; ++oy) {
-                const int32_t top = oy * STRIDE_Y - PAD_TOP;
-                const int32_t ky_begin = net_inside_begin(top, DILATION_Y, X_box->start[2], range->begin[LOOP_KY]);
-                const int32_t ky_end = net_inside_end(top, DILATION_Y, X_box->start[2], X_box->size[2], range->end[LOOP_KY]);
-                for (int32_t ox = range->begin[LOOP_OX]; ox < range->end[LOOP_OX]; ++ox) {
-                    const int32_t left = ox * STRIDE_X - PAD_LEFT;
-                    const int32_t kx_begin = net_inside_begin(left, DILATION_X, X_box->start[3], range->begin[LOOP_KX]);
-                    const int32_t kx_end = net_inside_end(left, DILATION_X, X_box->start[3], X_box->size[3], range->end[LOOP_KX]);
-                    for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co) {
-                        float *const result = &Y[(co - W_box->start[0]) * Y_box->stride[1] + (oy - Y_box->start[2]) * Y_box->stride[2] + ox - Y_box->start[3]];
-                        float sum = range->first ? 0 : *result;
-                        for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci)
-                            for (int32_t ky = ky_begin; ky < ky_end; ++ky)
-                                for (int32_t kx = kx_begin; kx < kx_end; ++kx)
-                                    sum += X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + ky * DILATION_Y) - X_box->start[2]) * X_box->stride[2] + (left + kx * DILATION_X) - X_box->start[3]] *
-                                        W[(co - W_box->start[0]) * W_box->stride[0] + (ci - W_box->start[1]) * W_box->stride[1] + (ky - W_box->start[2]) * W_box->stride[2] + kx - W_box->start[3]];
-                        *result = sum;
-                    }
-                }
-            }
+    const int32_t rows = (range->end[LOOP_OY] - range->begin[LOOP_OY]), columns = (range->end[LOOP_OX] - range->begin[LOOP_OX]);
+    net_conv_t conv = {
+        .x = tile->scratch,
+            .w = W,
+                .bias = NULL,
+                    .y = Y,
+                        .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
+                            .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
+                                .rows = rows,
+                                    .columns = columns,
+                                        .x_row = (columns - 1) * 1 + 3,
+                                            .y_row = Y_box->stride[2],
+                                                .y_plane = Y_box->stride[1],
+                                                    .w_in = W_box->stride[1],
+                                                        .w_out = W_box->stride[0],
+                                                            .accumulate = !range->first,
+    };
+    conv.x_plane = conv.x_row * ((rows - 1) * 1 + 3);
+    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
+        net_conv_4x4_3_1_false(range->core, range->cores, &conv);
+        conv.x += conv.in * conv.x_plane;
+        conv.y += Y_box->stride[0];
+    }
 }
 
 static void Add_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -1002,107 +1055,120 @@ static void ReluGrad_main_1(const net_tile_t *tile, const net_range_t *range)
 
 static void ConvGradX_main_1(const net_tile_t *tile, const net_range_t *range)
 {
-    enum { LOOP_N = 0, LOOP_G = 1, LOOP_CI = 2, LOOP_IY = 3, LOOP_IX = 4, LOOP_CO = 5, LOOP_KY = 6, LOOP_KX = 7 }; /* loops */
+    enum { LOOP_IY = 3, LOOP_IX = 4 }; /* loops */
     const net_operand_t *const dY_box = &tile->operand[0];
     const float *const dY = dY_box->data;
+    enum { STRIDE_Y = 1, STRIDE_X = 1, PAD_TOP = 1, PAD_LEFT = 1 };
+    enum { DILATION_Y = 1, DILATION_X = 1 };
+    const int32_t top = range->begin[LOOP_IY] + PAD_TOP, left = range->begin[LOOP_IX] + PAD_LEFT;
+    const int32_t rows = (range->end[LOOP_IY] - range->begin[LOOP_IY]) + 2, columns = (range->end[LOOP_IX] - range->begin[LOOP_IX]) + 2;
+    const net_pad_t pad = {
+        .source = dY,
+            .padded = tile->scratch,
+                .channels = dY_box->size[0] * dY_box->size[1],
+                    .rows = dY_box->size[2],
+                        .columns = dY_box->size[3],
+                            .source_row = dY_box->stride[2],
+                                .source_plane = dY_box->stride[1],
+                                    .top = dY_box->start[2] - (top - 2),
+                                        .left = dY_box->start[3] - (left - 2),
+                                            .padded_rows = rows,
+                                                .padded_row = columns,
+    };
+    net_pad_copy(range->core, range->cores, &pad);
+}
+
+static void ConvGradX_main_2(const net_tile_t *tile, const net_range_t *range)
+{
+    enum { LOOP_N = 0, LOOP_CI = 2, LOOP_IY = 3, LOOP_IX = 4, LOOP_CO = 5 }; /* loops */
     const net_operand_t *const W_box = &tile->operand[1];
     const float *const W = W_box->data;
     const net_operand_t *const dX_box = &tile->operand[2];
     float *const dX = dX_box->data;
     enum { STRIDE_Y = 1, STRIDE_X = 1, PAD_TOP = 1, PAD_LEFT = 1 };
     enum { DILATION_Y = 1, DILATION_X = 1 };
-    enum { DY_UNTILED_2 = 6, DY_UNTILED_3 = 4, DX_UNTILED_2 = 6, DX_UNTILED_3 = 4 };
-    if (dY_box->size[2] == DY_UNTILED_2 && dY_box->size[3] == DY_UNTILED_3 && dX_box->size[2] == DX_UNTILED_2 && dX_box->size[3] == DX_UNTILED_3) {
-        /* gather: each dX element is summed in a register; only the taps of its stride phase are visited */
-        enum { EVERY_Y = 1, EVERY_X = 1 };
-        if (range->leader)
-            ++net_stats.gather;
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-            for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
-                for (int32_t iy = range->begin[LOOP_IY]; iy < range->end[LOOP_IY]; ++iy) {
-                    const net_taps_t rows = net_gather_taps(iy + PAD_TOP, DILATION_Y, STRIDE_Y, EVERY_Y, dY_box->start[2],
-                        dY_box->size[2], range->begin[LOOP_KY], range->end[LOOP_KY]);
-                    for (int32_t ix = range->begin[LOOP_IX]; ix < range->end[LOOP_IX]; ++ix) {
-                        const net_taps_t columns = net_gather_taps(ix + PAD_LEFT, DILATION_X, STRIDE_X, EVERY_X, dY_box->start[3],
-                            dY_box->size[3], range->begin[LOOP_KX], range->end[LOOP_KX]);
-                        for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci) {
-                            float *const result = &dX[(ci - dX_box->start[1]) * dX_box->stride[1] + (iy - dX_box->start[2]) * dX_box->stride[2] + ix - dX_box->start[3]];
-                            float sum = range->first ? 0 : *result;
-                            for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co)
-                                for (int32_t ky = rows.first; ky < rows.end; ky += EVERY_Y)
-                                    for (int32_t kx = columns.first; kx < columns.end; kx += EVERY_X)
-                                        sum += dY[(co - dY_box->start[1]) * dY_box->stride[1] + (((iy + PAD_TOP - ky * DILATION_Y) / STRIDE_Y) - dY_box->start[2]) * dY_box->stride[2] + ((ix + PAD_LEFT - kx * DILATION_X) / STRIDE_X) - dY_box->start[3]] *
-                                            W[(co - dY_box->start[1]) * W_box->stride[0] + (ci - W_box->start[1]) * W_box->stride[1] + (ky - W_box->start[2]) * W_box->stride[2] + kx - W_box->start[3]];
-                            *result = sum;
-                        }
-                    }
-                }
-    } else {
-        /* scatter: each dY value is added to the dX positions of this part that it touches */
-        const int32_t oy_end = dY_box->start[2] + dY_box->size[2], ox_end = dY_box->start[3] + dY_box->size[3];
-        const int32_t iy_begin = range->begin[LOOP_IY], iy_size = range->end[LOOP_IY] - iy_begin;
-        const int32_t ix_begin = range->begin[LOOP_IX], ix_size = range->end[LOOP_IX] - ix_begin;
-        if (range->leader)
-            ++net_stats.scatter;
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-            for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
-                for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci) {
-                    if (range->first)
-                        for (int32_t iy = range->begin[LOOP_IY]; iy < range->end[LOOP_IY]; ++iy)
-                            for (int32_t ix = range->begin[LOOP_IX]; ix < range->end[LOOP_IX]; ++ix)
-                                dX[(ci - dX_box->start[1]) * dX_box->stride[1] + (iy - dX_box->start[2]) * dX_box->stride[2] + ix - dX_box->start[3]] = 0;
-                    for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co)
-                        for (int32_t oy = dY_box->start[2]; oy < oy_end; ++oy) {
-                            const int32_t top = oy * STRIDE_Y - PAD_TOP;
-                            const int32_t ky_begin = net_inside_begin(top, DILATION_Y, iy_begin, range->begin[LOOP_KY]);
-                            const int32_t ky_end = net_inside_end(top, DILATION_Y, iy_begin, iy_size, range->end[LOOP_KY]);
-                            for (int32_t ox = dY_box->start[3]; ox < ox_end; ++ox) {
-                                const int32_t left = ox * STRIDE_X - PAD_LEFT;
-                                const int32_t kx_begin = net_inside_begin(left, DILATION_X, ix_begin, range->begin[LOOP_KX]);
-                                const int32_t kx_end = net_inside_end(left, DILATION_X, ix_begin, ix_size, range->end[LOOP_KX]);
-                                const float value = dY[(co - dY_box->start[1]) * dY_box->stride[1] + (oy - dY_box->start[2]) * dY_box->stride[2] + ox - dY_box->start[3]];
-                                for (int32_t ky = ky_begin; ky < ky_end; ++ky)
-                                    for (int32_t kx = kx_begin; kx < kx_end; ++kx)
-                                        dX[(ci - dX_box->start[1]) * dX_box->stride[1] + ((top + ky * DILATION_Y) - dX_box->start[2]) * dX_box->stride[2] + (left + kx * DILATION_X) - dX_box->start[3]] +=
-                                            value * W[(co - dY_box->start[1]) * W_box->stride[0] + (ci - W_box->start[1]) * W_box->stride[1] + (ky - W_box->start[2]) * W_box->stride[2] + kx - W_box->start[3]];
-                            }
-                        }
-                }
+    const int32_t rows = (range->end[LOOP_IY] - range->begin[LOOP_IY]) + 2, columns = (range->end[LOOP_IX] - range->begin[LOOP_IX]) + 2;
+    if (range->leader)
+        ++net_stats.halo;
+    net_conv_t conv = {
+        .x = tile->scratch,
+            .w = W,
+                .bias = NULL,
+                    .y = dX,
+                        .in = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
+                            .out = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
+                                .rows = (range->end[LOOP_IY] - range->begin[LOOP_IY]),
+                                    .columns = (range->end[LOOP_IX] - range->begin[LOOP_IX]),
+                                        .x_row = columns,
+                                            .x_plane = rows * columns,
+                                                .y_row = dX_box->stride[2],
+                                                    .y_plane = dX_box->stride[1],
+                                                        .w_in = W_box->stride[0],
+                                                            .w_out = W_box->stride[1],
+                                                                .accumulate = !range->first,
+    };
+    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
+        net_conv_4x4_3_1_true(range->core, range->cores, &conv);
+        conv.x += conv.in * conv.x_plane;
+        conv.y += dX_box->stride[0];
     }
 }
 
 static void ConvGradW_main_1(const net_tile_t *tile, const net_range_t *range)
 {
-    enum { LOOP_G = 0, LOOP_CO = 1, LOOP_CI = 2, LOOP_KY = 3, LOOP_KX = 4, LOOP_N = 5, LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
-    const net_operand_t *const dY_box = &tile->operand[0];
-    const float *const dY = dY_box->data;
+    enum { LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[1];
     const float *const X = X_box->data;
-    const net_operand_t *const dW_box = &tile->operand[2];
-    float *const dW = dW_box->data;
     enum { STRIDE_Y = 1, STRIDE_X = 1, PAD_TOP = 1, PAD_LEFT = 1 };
     enum { DILATION_Y = 1, DILATION_X = 1 };
-    for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
-        for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co)
-            for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci)
-                for (int32_t ky = range->begin[LOOP_KY]; ky < range->end[LOOP_KY]; ++ky) {
-                    const int32_t top = ky * DILATION_Y - PAD_TOP;
-                    const int32_t oy_begin = net_inside_begin(top, STRIDE_Y, X_box->start[2], range->begin[LOOP_OY]);
-                    const int32_t oy_end = net_inside_end(top, STRIDE_Y, X_box->start[2], X_box->size[2], range->end[LOOP_OY]);
-                    for (int32_t kx = range->begin[LOOP_KX]; kx < range->end[LOOP_KX]; ++kx) {
-                        const int32_t left = kx * DILATION_X - PAD_LEFT;
-                        const int32_t ox_begin = net_inside_begin(left, STRIDE_X, X_box->start[3], range->begin[LOOP_OX]);
-                        const int32_t ox_end = net_inside_end(left, STRIDE_X, X_box->start[3], X_box->size[3], range->end[LOOP_OX]);
-                        float *const result = &dW[(co - dY_box->start[1]) * dW_box->stride[0] + (ci - dW_box->start[1]) * dW_box->stride[1] + (ky - dW_box->start[2]) * dW_box->stride[2] + kx - dW_box->start[3]];
-                        float sum = range->first ? 0 : *result;
-                        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-                            for (int32_t oy = oy_begin; oy < oy_end; ++oy)
-                                for (int32_t ox = ox_begin; ox < ox_end; ++ox)
-                                    sum += dY[(co - dY_box->start[1]) * dY_box->stride[1] + (oy - dY_box->start[2]) * dY_box->stride[2] + ox - dY_box->start[3]] *
-                                        X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + oy * STRIDE_Y) - X_box->start[2]) * X_box->stride[2] + (left + ox * STRIDE_X) - X_box->start[3]];
-                        *result = sum;
-                    }
-                }
+    const int32_t rows = ((range->end[LOOP_OY] - range->begin[LOOP_OY]) - 1) * 1 + 3, columns = ((range->end[LOOP_OX] - range->begin[LOOP_OX]) - 1) * 1 + 3;
+    const net_pad_t pad = {
+        .source = X,
+            .padded = tile->scratch,
+                .channels = X_box->size[0] * X_box->size[1],
+                    .rows = X_box->size[2],
+                        .columns = X_box->size[3],
+                            .source_row = X_box->stride[2],
+                                .source_plane = X_box->stride[1],
+                                    .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
+                                        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
+                                            .padded_rows = rows,
+                                                .padded_row = columns,
+    };
+    net_pad_copy(range->core, range->cores, &pad);
+}
+
+static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
+{
+    enum { LOOP_CO = 1, LOOP_CI = 2, LOOP_N = 5, LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
+    const net_operand_t *const dY_box = &tile->operand[0];
+    const float *const dY = dY_box->data;
+    const net_operand_t *const dW_box = &tile->operand[2];
+    float *const dW = dW_box->data;
+    const int32_t rows = (range->end[LOOP_OY] - range->begin[LOOP_OY]), columns = (range->end[LOOP_OX] - range->begin[LOOP_OX]);
+    net_conv_w_t conv = {
+        .x = tile->scratch,
+            .dy = dY,
+                .dw = dW,
+                    .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
+                        .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
+                            .rows = rows,
+                                .columns = columns,
+                                    .x_row = (columns - 1) * 1 + 3,
+                                        .y_row = dY_box->stride[2],
+                                            .y_plane = dY_box->stride[1],
+                                                .w_out = dW_box->stride[0],
+                                                    .parts = 1,
+                                                        .part = 0,
+                                                            .accumulate = !range->first,
+    };
+    conv.x_plane = conv.x_row * ((rows - 1) * 1 + 3);
+    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
+        net_conv_grad_w_3_1_4(range->core, range->cores, &conv);
+        conv.x += conv.in * conv.x_plane;
+        conv.dy += dY_box->stride[0];
+        conv.accumulate = true;
+    }
 }
 
 static void BatchNormalizationGrad_sums_1(const net_tile_t *tile, const net_range_t *range)
@@ -1275,38 +1341,61 @@ static void BatchNormalizationGrad_apply_1(const net_tile_t *tile, const net_ran
     }
 }
 
-static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradW_main_3(const net_tile_t *tile, const net_range_t *range)
 {
-    enum { LOOP_G = 0, LOOP_CO = 1, LOOP_CI = 2, LOOP_KY = 3, LOOP_KX = 4, LOOP_N = 5, LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
-    const net_operand_t *const dY_box = &tile->operand[0];
-    const float *const dY = dY_box->data;
+    enum { LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[1];
     const float *const X = X_box->data;
-    const net_operand_t *const dW_box = &tile->operand[2];
-    float *const dW = dW_box->data;
     enum { STRIDE_Y = 2, STRIDE_X = 2, PAD_TOP = 1, PAD_LEFT = 1 };
     enum { DILATION_Y = 1, DILATION_X = 1 };
-    for (int32_t g = range->begin[LOOP_G]; g < range->end[LOOP_G]; ++g)
-        for (int32_t co = range->begin[LOOP_CO]; co < range->end[LOOP_CO]; ++co)
-            for (int32_t ci = range->begin[LOOP_CI]; ci < range->end[LOOP_CI]; ++ci)
-                for (int32_t ky = range->begin[LOOP_KY]; ky < range->end[LOOP_KY]; ++ky) {
-                    const int32_t top = ky * DILATION_Y - PAD_TOP;
-                    const int32_t oy_begin = net_inside_begin(top, STRIDE_Y, X_box->start[2], range->begin[LOOP_OY]);
-                    const int32_t oy_end = net_inside_end(top, STRIDE_Y, X_box->start[2], X_box->size[2], range->end[LOOP_OY]);
-                    for (int32_t kx = range->begin[LOOP_KX]; kx < range->end[LOOP_KX]; ++kx) {
-                        const int32_t left = kx * DILATION_X - PAD_LEFT;
-                        const int32_t ox_begin = net_inside_begin(left, STRIDE_X, X_box->start[3], range->begin[LOOP_OX]);
-                        const int32_t ox_end = net_inside_end(left, STRIDE_X, X_box->start[3], X_box->size[3], range->end[LOOP_OX]);
-                        float *const result = &dW[(co - dY_box->start[1]) * dW_box->stride[0] + (ci - dW_box->start[1]) * dW_box->stride[1] + (ky - dW_box->start[2]) * dW_box->stride[2] + kx - dW_box->start[3]];
-                        float sum = range->first ? 0 : *result;
-                        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
-                            for (int32_t oy = oy_begin; oy < oy_end; ++oy)
-                                for (int32_t ox = ox_begin; ox < ox_end; ++ox)
-                                    sum += dY[(co - dY_box->start[1]) * dY_box->stride[1] + (oy - dY_box->start[2]) * dY_box->stride[2] + ox - dY_box->start[3]] *
-                                        X[(ci - X_box->start[1]) * X_box->stride[1] + ((top + oy * STRIDE_Y) - X_box->start[2]) * X_box->stride[2] + (left + ox * STRIDE_X) - X_box->start[3]];
-                        *result = sum;
-                    }
-                }
+    const int32_t rows = ((range->end[LOOP_OY] - range->begin[LOOP_OY]) - 1) * 2 + 3, columns = ((range->end[LOOP_OX] - range->begin[LOOP_OX]) - 1) * 2 + 3;
+    const net_pad_t pad = {
+        .source = X,
+            .padded = tile->scratch,
+                .channels = X_box->size[0] * X_box->size[1],
+                    .rows = X_box->size[2],
+                        .columns = X_box->size[3],
+                            .source_row = X_box->stride[2],
+                                .source_plane = X_box->stride[1],
+                                    .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
+                                        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
+                                            .padded_rows = rows,
+                                                .padded_row = columns,
+    };
+    net_pad_copy(range->core, range->cores, &pad);
+}
+
+static void ConvGradW_main_4(const net_tile_t *tile, const net_range_t *range)
+{
+    enum { LOOP_CO = 1, LOOP_CI = 2, LOOP_N = 5, LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
+    const net_operand_t *const dY_box = &tile->operand[0];
+    const float *const dY = dY_box->data;
+    const net_operand_t *const dW_box = &tile->operand[2];
+    float *const dW = dW_box->data;
+    const int32_t rows = (range->end[LOOP_OY] - range->begin[LOOP_OY]), columns = (range->end[LOOP_OX] - range->begin[LOOP_OX]);
+    net_conv_w_t conv = {
+        .x = tile->scratch,
+            .dy = dY,
+                .dw = dW,
+                    .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
+                        .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
+                            .rows = rows,
+                                .columns = columns,
+                                    .x_row = (columns - 1) * 2 + 3,
+                                        .y_row = dY_box->stride[2],
+                                            .y_plane = dY_box->stride[1],
+                                                .w_out = dW_box->stride[0],
+                                                    .parts = 1,
+                                                        .part = 0,
+                                                            .accumulate = !range->first,
+    };
+    conv.x_plane = conv.x_row * ((rows - 1) * 2 + 3);
+    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
+        net_conv_grad_w_3_2_4(range->core, range->cores, &conv);
+        conv.x += conv.in * conv.x_plane;
+        conv.dy += dY_box->stride[0];
+        conv.accumulate = true;
+    }
 }
 
 static void SGD_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -1441,22 +1530,22 @@ static void BatchNormalization_main_1(const net_tile_t *tile, const net_range_t 
 
 /* ---- tables: {start, size} of tiles' regions; shapes and work of the groups, see net_runtime.h -------------- */
 
-static const net_interval_t regions[] = {{0, 3}, {3, 2}, {0, 120}, {120, 105}};
+static const net_interval_t regions[] = {{0, 1}, {1, 1}, {0, 2}, {2, 2}, {4, 1}, {0, 120}, {120, 105}};
 
 /* step: 'conv1' */
-static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_0 = {{1, {0}, 8, 0, 12, 0x20, false}, {
-    {1, 1, 1}, {1, 1, 1}, {5, 5, 1}, {6, 6, 1}, {4, 4, 1}, {2, 2, 1}, {3, 3, 1}, {3, 3, 1},
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_0 = {{2, {5}, 8, 1, 12, 0x20, false}, {
+    {1, 1, 1}, {1, 1, 1}, {5, 5, 1}, {6, 6, 1}, {4, 4, 1}, {2, 1, 2}, {3, 3, 1}, {3, 3, 1},
 }, {
-    {1, -1, {-1, -1}}, {2, -1, {-1, -1}}, {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, -1, {-1, -1}},
+    {1, -1, {-1, -1}}, {2, 0, {5, -1}}, {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, 0, {5, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[3]; } work_0 = {{1, 3, true, {{Conv_main_1, 3}}}, {
-    {2712, 704, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: image */,
-    {5336, 360, {3792}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* W: conv1_weight */,
-    {3416, 480, {4152}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv1_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_0 = {{2, 3, false, 4104, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
+    {2712, 704, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
+    {5336, 360, {3440}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
+    {3416, 480, {3624}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv1_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_0 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, true, {
-    {0, {0, 0, 0, 0}, {1, 2, 11, 8}, {176, 88, 8, 1}}, {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_0 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 1}, {0, 3}, {0, 3}}, true, false, 0, {
+    {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}}, {0, {0, 0, 0, 0}, {5, 1, 3, 3}, {9, 9, 3, 1}},
     {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}},
 }};
 /* step: 'bn1' */
@@ -1465,7 +1554,7 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[10]; } work_1 = {{3, 10, true, {{BatchNormInternal_mean_1, 0}, {BatchNormInternal_variance_1, 0}, {BatchNormInternal_normalise_1, 2}}}, {
+static const struct { net_work_t head; net_phase_t phases[3]; net_block_t blocks[10]; } work_1 = {{3, 10, true, 0, 0}, {{BatchNormInternal_mean_1, 0}, {BatchNormInternal_variance_1, 0}, {BatchNormInternal_normalise_1, 2}}, {
     {3416, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
     {6256, 20, {3568}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
     {6184, 20, {3592}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
@@ -1477,216 +1566,216 @@ static const struct { net_work_t head; net_block_t blocks[10]; } work_1 = {{3, 1
     {6352, 20, {4192}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_mean: bn1/saved_mean */,
     {6328, 20, {4216}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_inv_std: bn1/saved_inv_std */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[10]; } tile_1 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[10]; } tile_1 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
     {0, {0}, {5}, {1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
     {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
 }};
 /* step: 'relu1' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[2]; } shape_2 = {{1, {0}, 1, 0, 2, 0x0, false}, {{120, 120, 1}}, {{120, -1, {-1, -1}}, {120, -1, {-1, -1}}}};
-static const struct { net_work_t head; net_block_t blocks[2]; } work_2 = {{1, 2, true, {{Relu_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_2 = {{1, 2, true, 0, 0}, {{Relu_main_1, 0}}, {
     {3896, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: bn1_out */,
     {3896, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu1_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[2]; } tile_2 = {{{0, 120}}, true, true, {{0, {0}, {120}, {1}}, {0, {0}, {120}, {1}}}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_2 = {{{0, 120}}, true, true, 0, {{0, {0}, {120}, {1}}, {0, {0}, {120}, {1}}}};
 /* step: 'conv2' */
-static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_3 = {{2, {2}, 8, 1, 12, 0x20, false}, {
-    {1, 1, 1}, {1, 1, 1}, {5, 3, 2}, {6, 6, 1}, {4, 4, 1}, {5, 5, 1}, {3, 3, 1}, {3, 3, 1},
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_3 = {{3, {5}, 8, 1, 12, 0x20, false}, {
+    {1, 1, 1}, {1, 1, 1}, {5, 5, 1}, {6, 6, 1}, {4, 4, 1}, {5, 2, 3}, {3, 3, 1}, {3, 3, 1},
 }, {
-    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, 0, {2, -1}}, {5, -1, {-1, -1}},
-    {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, 0, {2, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
+    {1, -1, {-1, -1}}, {5, 2, {5, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {5, -1}},
+    {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[3]; } work_3 = {{1, 3, false, {{Conv_main_2, 3}}}, {
-    {3896, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: relu1_out */,
-    {0, 900, {3568}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
-    {1808, 480, {4112}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* Y: conv2_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_3 = {{2, 3, false, 4120, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
+    {3896, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: relu1_out */,
+    {0, 900, {3280}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
+    {1808, 480, {3640}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv2_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_3 = {{{0, 1}, {0, 1}, {0, 3}, {0, 6}, {0, 4}, {0, 5}, {0, 3}, {0, 3}}, true, true, {
-    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}}, {0, {0, 0, 0, 0}, {3, 5, 3, 3}, {45, 9, 3, 1}},
-    {0, {0, 0, 0, 0}, {1, 3, 6, 4}, {72, 24, 4, 1}},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_3 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
+    {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}}, {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}},
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}},
 }};
 /* step: 'add' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[3]; } shape_4 = {{1, {0}, 1, 0, 3, 0x0, false}, {{120, 120, 1}}, {
     {120, -1, {-1, -1}}, {120, -1, {-1, -1}}, {120, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[3]; } work_4 = {{1, 3, true, {{Add_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_4 = {{1, 3, true, 0, 0}, {{Add_main_1, 0}}, {
     {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: conv2_out */,
     {3896, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: relu1_out */,
     {1808, 480, {4048}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: add_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_4 = {{{0, 120}}, true, true, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_4 = {{{0, 120}}, true, true, 0, {
     {0, {0}, {120}, {1}}, {0, {0}, {120}, {1}}, {0, {0}, {120}, {1}},
 }};
 /* step: 'relu2' */
-static const struct { net_work_t head; net_block_t blocks[2]; } work_5 = {{1, 2, true, {{Relu_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_5 = {{1, 2, true, 0, 0}, {{Relu_main_1, 0}}, {
     {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: add_out */,
     {1808, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu2_out */,
 }};
 /* step: 'pool' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[3]; } shape_5 = {{1, {0}, 2, 0, 3, 0x2, false}, {{5, 5, 1}, {24, 24, 1}}, {{5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}}};
-static const struct { net_work_t head; net_block_t blocks[2]; } work_6 = {{1, 2, true, {{GlobalAveragePool_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_6 = {{1, 2, true, 0, 0}, {{GlobalAveragePool_main_1, 0}}, {
     {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: relu2_out */,
     {2352, 20, {3568}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: pool_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[2]; } tile_5 = {{{0, 5}, {0, 24}}, true, true, {{0, {0, 0}, {5, 24}, {24, 1}}, {0, {0}, {5}, {1}}}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_5 = {{{0, 5}, {0, 24}}, true, true, 0, {{0, {0, 0}, {5, 24}, {24, 1}}, {0, {0}, {5}, {1}}}};
 /* step: 'classifier' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[8]; } shape_6 = {{1, {0}, 3, 0, 8, 0x4, false}, {{1, 1, 1}, {3, 3, 1}, {5, 5, 1}}, {
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[4]; } work_7 = {{1, 4, true, {{Gemm_main_1, 1}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_7 = {{1, 4, true, 0, 0}, {{Gemm_main_1, 1}}, {
     {2352, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: pool_flat_out */,
     {6056, 60, {3112}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
     {6376, 12, {3176}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
     {2288, 12, {3192}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_6 = {{{0, 1}, {0, 3}, {0, 5}}, true, true, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_6 = {{{0, 1}, {0, 3}, {0, 5}}, true, true, 0, {
     {0, {0, 0}, {1, 5}, {5, 1}}, {0, {0, 0}, {3, 5}, {5, 1}}, {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0, 0}, {1, 3}, {3, 1}},
 }};
 /* step: 'loss/SoftmaxCrossEntropyLoss' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_7 = {{1, {0}, 2, 0, 6, 0x1, false}, {{1, 1, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[4]; } work_8 = {{2, 4, true, {{SoftmaxCrossEntropyLoss_log_softmax_1, -1}, {SoftmaxCrossEntropyLoss_loss_1, -1}}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_8 = {{2, 4, true, 0, 0}, {{SoftmaxCrossEntropyLoss_log_softmax_1, NET_ALONE}, {SoftmaxCrossEntropyLoss_loss_1, NET_ALONE}}, {
     {2288, 12, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* scores: classifier_out */,
     {6424, 4, {3104}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* labels: labels */,
     {6432, 4, {3112}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* output: loss */,
     {2400, 12, {3120}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_7 = {{{0, 1}, {0, 3}}, true, true, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_7 = {{{0, 1}, {0, 3}}, true, true, 0, {
     {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0}, {1}, {1}}, {0, {0}, {1}, {1}}, {0, {0, 0}, {1, 3}, {3, 1}},
 }};
 /* step: 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_8 = {{1, {0}, 2, 0, 6, 0x0, false}, {{1, 1, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[4]; } work_9 = {{1, 4, true, {{SoftmaxCrossEntropyLossGrad_main_1, -1}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_9 = {{1, 4, true, 0, 0}, {{SoftmaxCrossEntropyLossGrad_main_1, NET_ALONE}}, {
     {6440, 4, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dY: loss_grad/one */,
     {2400, 12, {3096}, {0}, 1, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
     {6424, 4, {3112}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* label: labels */,
     {2400, 12, {3120}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* d_scores: classifier_out_grad */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_8 = {{{0, 1}, {0, 3}}, true, true, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_8 = {{{0, 1}, {0, 3}}, true, true, 0, {
     {0, {0}, {1}, {1}}, {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0}, {1}, {1}}, {0, {0, 0}, {1, 3}, {3, 1}},
 }};
 /* step: 'classifier_bias_grad/InPlaceAccumulatorV2' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_9 = {{1, {0}, 1, 0, 4, 0x0, false}, {{3, 3, 1}}, {
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[4]; } work_10 = {{1, 4, true, {{InPlaceAccumulatorV2_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_10 = {{1, 4, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
     {6392, 12, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_bias_grad.accumulation.buffer */,
     {2400, 12, {3104}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_bias_grad */,
     {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
     {6392, 12, {3120}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_bias_grad.accumulation.buf... */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_9 = {{{0, 3}}, true, true, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_9 = {{{0, 3}}, true, true, 0, {
     {0, {0}, {3}, {1}}, {0, {0}, {3}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {3}, {1}},
 }};
 /* step: 'classifier_grad/Gemm' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_10 = {{1, {0}, 3, 0, 6, 0x4, false}, {{1, 1, 1}, {5, 5, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[3]; } work_11 = {{1, 3, true, {{Gemm_main_2, 1}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_11 = {{1, 3, true, 0, 0}, {{Gemm_main_2, 1}}, {
     {2400, 12, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
     {6056, 60, {3104}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
     {2376, 20, {3168}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: pool_flat_out_grad */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_10 = {{{0, 1}, {0, 5}, {0, 3}}, true, true, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_10 = {{{0, 1}, {0, 5}, {0, 3}}, true, true, 0, {
     {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0, 0}, {3, 5}, {5, 1}}, {0, {0, 0}, {1, 5}, {5, 1}},
 }};
 /* step: 'classifier_grad/Gemm_1' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_11 = {{1, {0}, 3, 0, 6, 0x4, false}, {{3, 3, 1}, {5, 5, 1}, {1, 1, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[3]; } work_12 = {{1, 3, true, {{Gemm_main_3, 1}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_12 = {{1, 3, true, 0, 0}, {{Gemm_main_3, 1}}, {
     {2400, 12, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
     {2352, 20, {3104}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: pool_flat_out */,
     {2288, 60, {3128}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_weight_grad */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_11 = {{{0, 3}, {0, 5}, {0, 1}}, true, true, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_11 = {{{0, 3}, {0, 5}, {0, 1}}, true, true, 0, {
     {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0, 0}, {1, 5}, {5, 1}}, {0, {0, 0}, {3, 5}, {5, 1}},
 }};
 /* step: 'classifier_weight_grad/InPlaceAccumulatorV2' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_12 = {{1, {0}, 1, 0, 4, 0x0, false}, {{15, 15, 1}}, {
     {15, -1, {-1, -1}}, {15, -1, {-1, -1}}, {1, -1, {-1, -1}}, {15, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[4]; } work_13 = {{1, 4, true, {{InPlaceAccumulatorV2_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_13 = {{1, 4, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
     {6120, 60, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_weight_grad.accumulation.b... */,
     {2288, 60, {3152}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_weight_grad */,
     {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
     {6120, 60, {3216}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_weight_grad.accumulation.b... */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_12 = {{{0, 15}}, true, true, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_12 = {{{0, 15}}, true, true, 0, {
     {0, {0}, {15}, {1}}, {0, {0}, {15}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {15}, {1}},
 }};
 /* step: 'pool_grad/GlobalAveragePoolGrad' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[4]; } shape_13 = {{1, {0}, 2, 0, 4, 0x0, false}, {{5, 5, 1}, {24, 24, 1}}, {
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[2]; } work_14 = {{1, 2, true, {{GlobalAveragePoolGrad_main_1, 1}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_14 = {{1, 2, true, 0, 0}, {{GlobalAveragePoolGrad_main_1, 1}}, {
     {2376, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* dY: pool_out_grad */,
     {4376, 480, {3112}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* dX: relu2_out_grad */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[2]; } tile_13 = {{{0, 5}, {0, 24}}, true, true, {{0, {0, 0}, {5, 1}, {1, 1}}, {0, {0, 0}, {5, 24}, {24, 1}}}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_13 = {{{0, 5}, {0, 24}}, true, true, 0, {{0, {0, 0}, {5, 1}, {1, 1}}, {0, {0, 0}, {5, 24}, {24, 1}}}};
 /* step: 'relu2_grad/ReluGrad' */
-static const struct { net_work_t head; net_block_t blocks[3]; } work_15 = {{1, 3, true, {{ReluGrad_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_15 = {{1, 3, true, 0, 0}, {{ReluGrad_main_1, 0}}, {
     {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu2_out_grad */,
     {1808, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu2_out */,
     {4376, 480, {4048}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: add_out_grad */,
 }};
 /* step: 'conv2_grad/ConvGrad/X' */
-static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_14 = {{2, {2}, 8, 1, 12, 0x20, false}, {
-    {1, 1, 1}, {1, 1, 1}, {5, 3, 2}, {6, 6, 1}, {4, 4, 1}, {5, 5, 1}, {3, 3, 1}, {3, 3, 1},
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_14 = {{3, {5}, 8, 1, 12, 0x20, false}, {
+    {1, 1, 1}, {1, 1, 1}, {5, 5, 1}, {6, 6, 1}, {4, 4, 1}, {5, 2, 3}, {3, 3, 1}, {3, 3, 1},
 }, {
-    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 0, {2, -1}},
-    {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, 0, {2, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
+    {1, -1, {-1, -1}}, {5, 2, {5, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, 2, {5, -1}}, {5, -1, {-1, -1}},
+    {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[3]; } work_16 = {{1, 3, false, {{ConvGradX_main_1, 3}}}, {
-    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: add_out_grad */,
-    {0, 900, {3568}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
-    {4856, 480, {4112}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dX: conv2_grad/ConvGrad.0 */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_16 = {{2, 3, false, 4120, 384}, {{ConvGradX_main_1, NET_TEAM}, {ConvGradX_main_2, NET_TEAM}}, {
+    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* dY: add_out_grad */,
+    {0, 900, {3280}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
+    {4856, 480, {3640}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* dX: conv2_grad/ConvGrad.0 */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_14 = {{{0, 1}, {0, 1}, {0, 3}, {0, 6}, {0, 4}, {0, 5}, {0, 3}, {0, 3}}, true, true, {
-    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}}, {0, {0, 0, 0, 0}, {5, 3, 3, 3}, {27, 9, 3, 1}},
-    {0, {0, 0, 0, 0}, {1, 3, 6, 4}, {72, 24, 4, 1}},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_14 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
+    {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}}, {0, {0, 0, 0, 0}, {2, 5, 3, 3}, {45, 9, 3, 1}},
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}},
 }};
 /* step: 'conv2_grad/ConvGrad/W' */
-static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_15 = {{2, {1}, 8, 1, 12, 0xe0, false}, {
-    {1, 1, 1}, {5, 3, 2}, {5, 5, 1}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 6, 1}, {4, 4, 1},
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_15 = {{3, {2}, 8, 1, 12, 0xe0, false}, {
+    {1, 1, 1}, {5, 5, 1}, {5, 2, 3}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 6, 1}, {4, 4, 1},
 }, {
-    {1, -1, {-1, -1}}, {5, 0, {1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
-    {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, 0, {1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
+    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, 2, {2, -1}},
+    {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[3]; } work_17 = {{1, 3, false, {{ConvGradW_main_1, 2}}}, {
-    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x2, true, false} /* dY: add_out_grad */,
-    {3896, 480, {3376}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: relu1_out */,
-    {1808, 900, {3856}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x2, false, true} /* dW: conv2_weight_grad */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_17 = {{2, 3, false, 4120, 384}, {{ConvGradW_main_1, NET_TEAM}, {ConvGradW_main_2, NET_TEAM}}, {
+    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: add_out_grad */,
+    {3896, 480, {3568}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* X: relu1_out */,
+    {1808, 900, {3760}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dW: conv2_weight_grad */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_15 = {{{0, 1}, {0, 3}, {0, 5}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, {
-    {0, {0, 0, 0, 0}, {1, 3, 6, 4}, {72, 24, 4, 1}}, {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}},
-    {0, {0, 0, 0, 0}, {3, 5, 3, 3}, {45, 9, 3, 1}},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_15 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}}, {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}},
+    {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}},
 }};
 /* step: 'conv2_weight_grad/InPlaceAccumulatorV2' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_16 = {{2, {0}, 1, 1, 4, 0x0, false}, {{225, 120, 2}}, {
-    {225, 2, {0, -1}}, {225, 2, {0, -1}}, {1, -1, {-1, -1}}, {225, 2, {0, -1}},
+    {225, 5, {0, -1}}, {225, 5, {0, -1}}, {1, -1, {-1, -1}}, {225, 5, {0, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[4]; } work_18 = {{1, 4, false, {{InPlaceAccumulatorV2_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_18 = {{1, 4, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
     {904, 900, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* buffer: conv2_weight_grad.accumulation.buffer */,
     {1808, 900, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* value: conv2_weight_grad */,
     {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
     {904, 900, {4048}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* buffer_out: conv2_weight_grad.accumulation.buffer... */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_16 = {{{0, 120}}, true, true, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_16 = {{{0, 120}}, true, true, 0, {
     {0, {0}, {120}, {1}}, {0, {0}, {120}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {120}, {1}},
 }};
 /* step: 'relu1_out_grad/Add' */
-static const struct { net_work_t head; net_block_t blocks[3]; } work_19 = {{1, 3, true, {{Add_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_19 = {{1, 3, true, 0, 0}, {{Add_main_1, 0}}, {
     {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: add_out_grad */,
     {4856, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: conv2_grad/ConvGrad.0 */,
     {4376, 480, {4048}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: relu1_out_grad */,
 }};
 /* step: 'relu1_grad/ReluGrad' */
-static const struct { net_work_t head; net_block_t blocks[3]; } work_20 = {{1, 3, true, {{ReluGrad_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_20 = {{1, 3, true, 0, 0}, {{ReluGrad_main_1, 0}}, {
     {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu1_out_grad */,
     {3896, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu1_out */,
     {4376, 480, {4048}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: bn1_out_grad */,
@@ -1697,7 +1786,7 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[8]; } work_21 = {{2, 8, true, {{BatchNormalizationGrad_sums_1, 0}, {BatchNormalizationGrad_apply_1, 2}}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[8]; } work_21 = {{2, 8, true, 0, 0}, {{BatchNormalizationGrad_sums_1, 0}, {BatchNormalizationGrad_apply_1, 2}}, {
     {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* dY: bn1_out_grad */,
     {3416, 480, {3568}, {0}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
     {6256, 20, {4048}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
@@ -1707,7 +1796,7 @@ static const struct { net_work_t head; net_block_t blocks[8]; } work_21 = {{2, 8
     {1808, 20, {4600}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dscale: bn1_scale_grad */,
     {1832, 20, {4624}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dB: bn1_bias_grad */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[8]; } tile_17 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[8]; } tile_17 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}},
     {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}},
     {0, {0}, {5}, {1}},
@@ -1716,105 +1805,105 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_18 = {{1, {0}, 1, 0, 4, 0x0, false}, {{5, 5, 1}}, {
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[4]; } work_22 = {{1, 4, true, {{InPlaceAccumulatorV2_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_22 = {{1, 4, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
     {6280, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_scale_grad.accumulation.buffer */,
     {1808, 20, {3112}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_scale_grad */,
     {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
     {6280, 20, {3136}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_scale_grad.accumulation.buffer_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_18 = {{{0, 5}}, true, true, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_18 = {{{0, 5}}, true, true, 0, {
     {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {5}, {1}},
 }};
 /* step: 'bn1_bias_grad/InPlaceAccumulatorV2' */
-static const struct { net_work_t head; net_block_t blocks[4]; } work_23 = {{1, 4, true, {{InPlaceAccumulatorV2_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_23 = {{1, 4, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
     {6208, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_bias_grad.accumulation.buffer */,
     {1832, 20, {3112}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_bias_grad */,
     {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
     {6208, 20, {3136}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_bias_grad.accumulation.buffer_out */,
 }};
 /* step: 'conv1_grad/ConvGrad/W' */
-static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_19 = {{1, {0}, 8, 0, 12, 0xe0, false}, {
-    {1, 1, 1}, {5, 5, 1}, {2, 2, 1}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 6, 1}, {4, 4, 1},
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_19 = {{2, {2}, 8, 1, 12, 0xe0, false}, {
+    {1, 1, 1}, {5, 5, 1}, {2, 1, 2}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 6, 1}, {4, 4, 1},
 }, {
-    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {2, -1, {-1, -1}},
-    {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
+    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {2, 0, {2, -1}},
+    {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, 0, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[3]; } work_24 = {{1, 3, true, {{ConvGradW_main_2, 1}}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 3, false, 4104, 468}, {{ConvGradW_main_3, NET_TEAM}, {ConvGradW_main_4, NET_TEAM}}, {
     {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: conv1_out_grad */,
-    {2712, 704, {3568}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: image */,
-    {1808, 360, {4272}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* dW: conv1_weight_grad */,
+    {2712, 704, {3568}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* X: image */,
+    {1808, 360, {3920}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dW: conv1_weight_grad */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[3]; } tile_19 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, {
-    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}}, {0, {0, 0, 0, 0}, {1, 2, 11, 8}, {176, 88, 8, 1}},
-    {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_19 = {{{0, 1}, {0, 5}, {0, 1}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}}, {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}},
+    {0, {0, 0, 0, 0}, {5, 1, 3, 3}, {9, 9, 3, 1}},
 }};
 /* step: 'conv1_weight_grad/InPlaceAccumulatorV2' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_20 = {{1, {0}, 1, 0, 4, 0x0, false}, {{90, 90, 1}}, {
     {90, -1, {-1, -1}}, {90, -1, {-1, -1}}, {1, -1, {-1, -1}}, {90, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[4]; } work_25 = {{1, 4, true, {{InPlaceAccumulatorV2_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_25 = {{1, 4, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
     {5696, 360, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: conv1_weight_grad.accumulation.buffer */,
     {1808, 360, {3448}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: conv1_weight_grad */,
     {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
     {5696, 360, {3808}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: conv1_weight_grad.accumulation.buffer... */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[4]; } tile_20 = {{{0, 90}}, true, true, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_20 = {{{0, 90}}, true, true, 0, {
     {0, {0}, {90}, {1}}, {0, {0}, {90}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {90}, {1}},
 }};
 /* update: 'conv1_weight/SGD' */
-static const struct { net_work_t head; net_block_t blocks[4]; } work_26 = {{1, 4, true, {{SGD_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_26 = {{1, 4, true, 0, 0}, {{SGD_main_1, 0}}, {
     {5336, 360, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: conv1_weight */,
     {5696, 360, {3448}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
     {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
     {5336, 360, {3808}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: conv1_weight_updated */,
 }};
 /* update: 'bn1_scale/SGD' */
-static const struct { net_work_t head; net_block_t blocks[4]; } work_27 = {{1, 4, true, {{SGD_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_27 = {{1, 4, true, 0, 0}, {{SGD_main_1, 0}}, {
     {6256, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_scale */,
     {6280, 20, {3112}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
     {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
     {6256, 20, {3136}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_scale_updated */,
 }};
 /* update: 'bn1_bias/SGD' */
-static const struct { net_work_t head; net_block_t blocks[4]; } work_28 = {{1, 4, true, {{SGD_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_28 = {{1, 4, true, 0, 0}, {{SGD_main_1, 0}}, {
     {6184, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_bias */,
     {6208, 20, {3112}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
     {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
     {6184, 20, {3136}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_bias_updated */,
 }};
 /* update: 'conv2_weight/SGD' */
-static const struct { net_work_t head; net_block_t blocks[4]; } work_29 = {{1, 4, false, {{SGD_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_29 = {{1, 4, false, 0, 0}, {{SGD_main_1, 0}}, {
     {0, 900, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* weight: conv2_weight */,
     {904, 900, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* gradient: conv2_weight_grad.accumulation.buffer */,
     {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
     {0, 900, {4048}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* updated: conv2_weight_updated */,
 }};
 /* update: 'classifier_weight/SGD' */
-static const struct { net_work_t head; net_block_t blocks[4]; } work_30 = {{1, 4, true, {{SGD_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_30 = {{1, 4, true, 0, 0}, {{SGD_main_1, 0}}, {
     {6056, 60, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_weight */,
     {6120, 60, {3152}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
     {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
     {6056, 60, {3216}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_weight_updated */,
 }};
 /* update: 'classifier_bias/SGD' */
-static const struct { net_work_t head; net_block_t blocks[4]; } work_31 = {{1, 4, true, {{SGD_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_31 = {{1, 4, true, 0, 0}, {{SGD_main_1, 0}}, {
     {6376, 12, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_bias */,
     {6392, 12, {3104}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
     {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
     {6376, 12, {3120}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_bias_updated */,
 }};
 /* infer: 'conv1' */
-static const struct { net_work_t head; net_block_t blocks[3]; } work_32 = {{1, 3, true, {{Conv_main_1, 3}}}, {
-    {2712, 704, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: image */,
-    {5336, 360, {3792}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* W: conv1_weight */,
-    {1808, 480, {4152}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv1_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_32 = {{2, 3, false, 4104, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
+    {2712, 704, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
+    {5336, 360, {3440}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
+    {1808, 480, {3624}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv1_out */,
 }};
 /* infer: 'bn1' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[10]; } shape_21 = {{1, {0}, 3, 0, 10, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_block_t blocks[6]; } work_33 = {{1, 6, true, {{BatchNormalization_main_1, 2}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[6]; } work_33 = {{1, 6, true, 0, 0}, {{BatchNormalization_main_1, 2}}, {
     {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: infer/conv1_out */,
     {6256, 20, {3568}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
     {6184, 20, {3592}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
@@ -1822,39 +1911,39 @@ static const struct { net_work_t head; net_block_t blocks[6]; } work_33 = {{1, 6
     {6304, 20, {3640}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_var: bn1_var */,
     {1808, 480, {3664}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: infer/bn1_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; net_operand_t operand[6]; } tile_21 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[6]; } tile_21 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
     {0, {0}, {5}, {1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}},
 }};
 /* infer: 'relu1' */
-static const struct { net_work_t head; net_block_t blocks[2]; } work_34 = {{1, 2, true, {{Relu_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_34 = {{1, 2, true, 0, 0}, {{Relu_main_1, 0}}, {
     {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/bn1_out */,
     {1808, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu1_out */,
 }};
 /* infer: 'conv2' */
-static const struct { net_work_t head; net_block_t blocks[3]; } work_35 = {{1, 3, false, {{Conv_main_2, 3}}}, {
-    {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* X: infer/relu1_out */,
-    {0, 900, {3568}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* W: conv2_weight */,
-    {3416, 480, {4112}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* Y: infer/conv2_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_35 = {{2, 3, false, 4120, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
+    {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: infer/relu1_out */,
+    {0, 900, {3280}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
+    {3416, 480, {3640}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv2_out */,
 }};
 /* infer: 'add' */
-static const struct { net_work_t head; net_block_t blocks[3]; } work_36 = {{1, 3, true, {{Add_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_36 = {{1, 3, true, 0, 0}, {{Add_main_1, 0}}, {
     {3416, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: infer/conv2_out */,
     {1808, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: infer/relu1_out */,
     {3416, 480, {4048}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: infer/add_out */,
 }};
 /* infer: 'relu2' */
-static const struct { net_work_t head; net_block_t blocks[2]; } work_37 = {{1, 2, true, {{Relu_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_37 = {{1, 2, true, 0, 0}, {{Relu_main_1, 0}}, {
     {3416, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/add_out */,
     {3416, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu2_out */,
 }};
 /* infer: 'pool' */
-static const struct { net_work_t head; net_block_t blocks[2]; } work_38 = {{1, 2, true, {{GlobalAveragePool_main_1, 0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_38 = {{1, 2, true, 0, 0}, {{GlobalAveragePool_main_1, 0}}, {
     {3416, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: infer/relu2_out */,
     {1808, 20, {3568}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: infer/pool_out */,
 }};
 /* infer: 'classifier' */
-static const struct { net_work_t head; net_block_t blocks[4]; } work_39 = {{1, 4, true, {{Gemm_main_1, 1}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_39 = {{1, 4, true, 0, 0}, {{Gemm_main_1, 1}}, {
     {1808, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: infer/pool_flat_out */,
     {6056, 60, {3112}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
     {6376, 12, {3176}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
@@ -1864,13 +1953,13 @@ static const struct { net_work_t head; net_block_t blocks[4]; } work_39 = {{1, 4
 /* ---- entries ------------------------------------------------------------------------------------------------- */
 
 static const net_group_t step_groups[] = {
-    /* Conv: node 'conv1', 1 tile */
+    /* Conv: node 'conv1', 2 tiles (ci 2/1) */
     {&shape_0.head, &work_0.head, &tile_0, sizeof shape_0, sizeof work_0, sizeof tile_0},
     /* BatchNormInternal mean, variance, normalise: node 'bn1', 1 tile */
     {&shape_1.head, &work_1.head, &tile_1, sizeof shape_1, sizeof work_1, sizeof tile_1},
     /* Relu: node 'relu1', 1 tile */
     {&shape_2.head, &work_2.head, &tile_2, sizeof shape_2, sizeof work_2, sizeof tile_2},
-    /* Conv: node 'conv2', 2 tiles (co 5/3) */
+    /* Conv: node 'conv2', 3 tiles (ci 5/2) */
     {&shape_3.head, &work_3.head, &tile_3, sizeof shape_3, sizeof work_3, sizeof tile_3},
     /* Add: node 'add', 1 tile */
     {&shape_4.head, &work_4.head, &tile_4, sizeof shape_4, sizeof work_4, sizeof tile_4},
@@ -1896,9 +1985,9 @@ static const net_group_t step_groups[] = {
     {&shape_13.head, &work_14.head, &tile_13, sizeof shape_13, sizeof work_14, sizeof tile_13},
     /* ReluGrad: node 'relu2_grad/ReluGrad', 1 tile */
     {&shape_4.head, &work_15.head, &tile_4, sizeof shape_4, sizeof work_15, sizeof tile_4},
-    /* ConvGradX: node 'conv2_grad/ConvGrad/X', 2 tiles (ci 5/3) */
+    /* ConvGradX: node 'conv2_grad/ConvGrad/X', 3 tiles (co 5/2) */
     {&shape_14.head, &work_16.head, &tile_14, sizeof shape_14, sizeof work_16, sizeof tile_14},
-    /* ConvGradW: node 'conv2_grad/ConvGrad/W', 2 tiles (co 5/3) */
+    /* ConvGradW: node 'conv2_grad/ConvGrad/W', 3 tiles (ci 5/2) */
     {&shape_15.head, &work_17.head, &tile_15, sizeof shape_15, sizeof work_17, sizeof tile_15},
     /* InPlaceAccumulatorV2: node 'conv2_weight_grad/InPlaceAccumulatorV2', 2 tiles (i 225/120) */
     {&shape_16.head, &work_18.head, &tile_16, sizeof shape_16, sizeof work_18, sizeof tile_16},
@@ -1912,7 +2001,7 @@ static const net_group_t step_groups[] = {
     {&shape_18.head, &work_22.head, &tile_18, sizeof shape_18, sizeof work_22, sizeof tile_18},
     /* InPlaceAccumulatorV2: node 'bn1_bias_grad/InPlaceAccumulatorV2', 1 tile */
     {&shape_18.head, &work_23.head, &tile_18, sizeof shape_18, sizeof work_23, sizeof tile_18},
-    /* ConvGradW: node 'conv1_grad/ConvGrad/W', 1 tile */
+    /* ConvGradW: node 'conv1_grad/ConvGrad/W', 2 tiles (ci 2/1) */
     {&shape_19.head, &work_24.head, &tile_19, sizeof shape_19, sizeof work_24, sizeof tile_19},
     /* InPlaceAccumulatorV2: node 'conv1_weight_grad/InPlaceAccumulatorV2', 1 tile */
     {&shape_20.head, &work_25.head, &tile_20, sizeof shape_20, sizeof work_25, sizeof tile_20},
@@ -1938,13 +2027,13 @@ static const net_group_t update_groups[] = {
 static const net_entry_t update_entry = {update_groups, regions, 6, NET_CORES, 26};
 
 static const net_group_t infer_groups[] = {
-    /* Conv: node 'conv1', 1 tile */
+    /* Conv: node 'conv1', 2 tiles (ci 2/1) */
     {&shape_0.head, &work_32.head, &tile_0, sizeof shape_0, sizeof work_32, sizeof tile_0},
     /* BatchNormalization: node 'bn1', 1 tile */
     {&shape_21.head, &work_33.head, &tile_21, sizeof shape_21, sizeof work_33, sizeof tile_21},
     /* Relu: node 'relu1', 1 tile */
     {&shape_2.head, &work_34.head, &tile_2, sizeof shape_2, sizeof work_34, sizeof tile_2},
-    /* Conv: node 'conv2', 2 tiles (co 5/3) */
+    /* Conv: node 'conv2', 3 tiles (ci 5/2) */
     {&shape_3.head, &work_35.head, &tile_3, sizeof shape_3, sizeof work_35, sizeof tile_3},
     /* Add: node 'add', 1 tile */
     {&shape_4.head, &work_36.head, &tile_4, sizeof shape_4, sizeof work_36, sizeof tile_4},

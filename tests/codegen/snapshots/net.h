@@ -15,7 +15,7 @@
 #define NET_L3_BYTES 8
 
 /* The memories this plan was made for. */
-#define NET_L1_CAPACITY 13024
+#define NET_L1_CAPACITY 15072
 #define NET_L2_CAPACITY 1572864
 #define NET_L3_CAPACITY 8388608
 
