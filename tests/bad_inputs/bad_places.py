@@ -45,7 +45,7 @@ CASES: tuple[Case, ...] = (
     Case("choice: target of no name", (*NET, "-p", ""), ("target", "gap9")),
     Case("choice: target at a path", (*NET, "-p", "../gap9"), ("../gap9", "available: gap9")),
     Case("choice: engine", (*NET, "--engine", "hots"), ("--engine", "hots", "host")),
-    Case("choice: engine that is absent", (*NET, "--engine", "board"), ("board", "--engine host"), status=4),
+    Case("choice: engine that is absent", (*NET, "--engine", "gvsoc"), ("GVSOC_HOME", "gvsoc/gvsoc"), status=4),
     Case("choice: cores beyond the chip's", (*NET, "--cores", "9"), ("--cores 9", "8 cores")),
     *(
         Case(f"choice: {option} {value}", (*NET, option, value), (option, f"'{value}'"))

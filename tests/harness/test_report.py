@@ -72,7 +72,7 @@ def test_keys_and_their_order() -> None:
     assert value["schema"] == "deeploy_ext/report/1"
     assert list(value["memory"]["L1"]) == ["capacity", "used", "lower_bound"]
     assert list(value["seconds"]) == ["load", "autodiff", "golden", "plan", "emit", "build", "run", "total"]
-    assert value["dispatch"] == {"gather": 3, "scatter": 4}
+    assert value["dispatch"] == {"gather": 3, "scatter": 4, "halo": 0}
     assert (value["traffic"]["l3_l2"], value["traffic"]["l2_l1"]) == (7000, 8000)
     assert (value["cycles"]["kind"], value["cycles"]["minibatch"], value["cycles"]["update"]) == ("predicted", 12345, 678)
     assert value["exit"] == EXIT_PASS
