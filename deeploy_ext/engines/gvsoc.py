@@ -111,7 +111,9 @@ class GvsocEngine:
         include_dirs = [program.directory, *(program.directory / name for name in program.include_dirs)]
         include_dirs += [folder / "hal", hal, hal / "include", driver]
         flags = [*self.compiler.compile_flags, "-DNET_TRACE=2"]
-        if self._isa == "xpulp":
+        if self.compiler.family == "vendor":
+            flags.append("-DHAL_NATIVE_XPULP=1")  # which makes hardware loops by itself, from the plain C
+        elif self._isa == "xpulp":
             flags.append("-DNET_XPULP=1")
         objects = compile_all(self.compiler.command, sources, include_dirs, directory, flags=flags, jobs=self._jobs)
         script = directory / "link.ld"

@@ -101,3 +101,29 @@ def test_a_planted_fault_is_found(made: Made, fault: str) -> None:
 def test_a_plan_of_another_network_is_refused(made: Made) -> None:
     with pytest.raises(PlanError):
         check_plan(planned(task_of("SimpleMLP")).program, made.plan)
+
+
+TEAM_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "too little scratch": ({"scratch_bytes": 8}, "bytes of scratch, 8 are given"),
+    "scratch over the walker": ({"scratch": 0}, "'its scratch' overlap"),
+    "scratch not aligned": ({"scratch": 60_001}, "bytes of scratch"),
+    "scratch beyond L1": ({"scratch": 131_064}, "'its scratch' ends at"),
+}
+
+
+@pytest.mark.parametrize("fault", TEAM_FAULTS)
+def test_faults_of_a_team_kernel_are_found(fault: str) -> None:
+    made = planned(task_of("TinyCNN"), promote=True)
+    index = group_where(made.plan, lambda group: group.scratch_bytes > 0)
+    changes, said = TEAM_FAULTS[fault]
+    with pytest.raises(PlanError, match=said):
+        check_plan(made.program, with_group(made.plan, index, **changes))
+
+
+def test_the_steps_of_a_team_kernel_are_those_of_its_operator() -> None:
+    made = planned(task_of("TinyCNN"), promote=True)
+    index = group_where(made.plan, lambda group: group.scratch_bytes > 0)
+    bodies = made.plan.groups[index].bodies
+    for wrong in (bodies[:1], bodies[::-1]):
+        with pytest.raises(PlanError, match="not the steps of its kernel"):
+            check_plan(made.program, with_group(made.plan, index, bodies=wrong))

@@ -19,7 +19,11 @@ static inline uint32_t hal_load(uint32_t address) { return *(volatile uint32_t *
 static inline uint32_t hal_load_event(uint32_t address)
 {
     uint32_t value;
+#ifdef HAL_NATIVE_XPULP /* the vendor's assembler knows the instruction, but may not know .insn */
+    __asm__ volatile("p.elw %0, 0(%1)" : "=r"(value) : "r"(address) : "memory");
+#else
     __asm__ volatile(".insn i 0x03, 6, %0, 0(%1)" : "=r"(value) : "r"(address) : "memory");
+#endif
     return value;
 }
 
