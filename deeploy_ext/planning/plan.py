@@ -16,7 +16,7 @@ from typing import Any
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.planning.typed import typed
 
-SCHEMA = "deeploy_ext/plan/1"
+SCHEMA = "deeploy_ext/plan/2"
 
 
 @dataclass(frozen=True)
