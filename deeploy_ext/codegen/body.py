@@ -262,7 +262,7 @@ def indented(lines: Iterable[str]) -> list[str]:
             level, unfinished = level + unfinished + 1, 0
         elif code.endswith((";", "}")):
             unfinished = 0
-        elif code:
+        elif code and not code.endswith(","):
             unfinished += 1
     return found
 

@@ -55,16 +55,16 @@ static void Conv_main_1(const net_tile_t *tile, const net_range_t *range)
     const int32_t rows = ((range->end[LOOP_OY] - range->begin[LOOP_OY]) - 1) * 2 + 3, columns = ((range->end[LOOP_OX] - range->begin[LOOP_OX]) - 1) * 2 + 3;
     const net_pad_t pad = {
         .source = X,
-            .padded = tile->scratch,
-                .channels = X_box->size[0] * X_box->size[1],
-                    .rows = X_box->size[2],
-                        .columns = X_box->size[3],
-                            .source_row = X_box->stride[2],
-                                .source_plane = X_box->stride[1],
-                                    .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
-                                        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
-                                            .padded_rows = rows,
-                                                .padded_row = columns,
+        .padded = tile->scratch,
+        .channels = X_box->size[0] * X_box->size[1],
+        .rows = X_box->size[2],
+        .columns = X_box->size[3],
+        .source_row = X_box->stride[2],
+        .source_plane = X_box->stride[1],
+        .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
+        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
+        .padded_rows = rows,
+        .padded_row = columns,
     };
     net_pad_copy(range->core, range->cores, &pad);
 }
@@ -79,19 +79,19 @@ static void Conv_main_2(const net_tile_t *tile, const net_range_t *range)
     const int32_t rows = (range->end[LOOP_OY] - range->begin[LOOP_OY]), columns = (range->end[LOOP_OX] - range->begin[LOOP_OX]);
     net_conv_t conv = {
         .x = tile->scratch,
-            .w = W,
-                .bias = NULL,
-                    .y = Y,
-                        .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
-                            .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
-                                .rows = rows,
-                                    .columns = columns,
-                                        .x_row = (columns - 1) * 2 + 3,
-                                            .y_row = Y_box->stride[2],
-                                                .y_plane = Y_box->stride[1],
-                                                    .w_in = W_box->stride[1],
-                                                        .w_out = W_box->stride[0],
-                                                            .accumulate = !range->first,
+        .w = W,
+        .bias = NULL,
+        .y = Y,
+        .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
+        .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
+        .rows = rows,
+        .columns = columns,
+        .x_row = (columns - 1) * 2 + 3,
+        .y_row = Y_box->stride[2],
+        .y_plane = Y_box->stride[1],
+        .w_in = W_box->stride[1],
+        .w_out = W_box->stride[0],
+        .accumulate = !range->first,
     };
     conv.x_plane = conv.x_row * ((rows - 1) * 2 + 3);
     for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
@@ -333,16 +333,16 @@ static void Conv_main_3(const net_tile_t *tile, const net_range_t *range)
     const int32_t rows = ((range->end[LOOP_OY] - range->begin[LOOP_OY]) - 1) * 1 + 3, columns = ((range->end[LOOP_OX] - range->begin[LOOP_OX]) - 1) * 1 + 3;
     const net_pad_t pad = {
         .source = X,
-            .padded = tile->scratch,
-                .channels = X_box->size[0] * X_box->size[1],
-                    .rows = X_box->size[2],
-                        .columns = X_box->size[3],
-                            .source_row = X_box->stride[2],
-                                .source_plane = X_box->stride[1],
-                                    .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
-                                        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
-                                            .padded_rows = rows,
-                                                .padded_row = columns,
+        .padded = tile->scratch,
+        .channels = X_box->size[0] * X_box->size[1],
+        .rows = X_box->size[2],
+        .columns = X_box->size[3],
+        .source_row = X_box->stride[2],
+        .source_plane = X_box->stride[1],
+        .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
+        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
+        .padded_rows = rows,
+        .padded_row = columns,
     };
     net_pad_copy(range->core, range->cores, &pad);
 }
@@ -357,19 +357,19 @@ static void Conv_main_4(const net_tile_t *tile, const net_range_t *range)
     const int32_t rows = (range->end[LOOP_OY] - range->begin[LOOP_OY]), columns = (range->end[LOOP_OX] - range->begin[LOOP_OX]);
     net_conv_t conv = {
         .x = tile->scratch,
-            .w = W,
-                .bias = NULL,
-                    .y = Y,
-                        .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
-                            .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
-                                .rows = rows,
-                                    .columns = columns,
-                                        .x_row = (columns - 1) * 1 + 3,
-                                            .y_row = Y_box->stride[2],
-                                                .y_plane = Y_box->stride[1],
-                                                    .w_in = W_box->stride[1],
-                                                        .w_out = W_box->stride[0],
-                                                            .accumulate = !range->first,
+        .w = W,
+        .bias = NULL,
+        .y = Y,
+        .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
+        .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
+        .rows = rows,
+        .columns = columns,
+        .x_row = (columns - 1) * 1 + 3,
+        .y_row = Y_box->stride[2],
+        .y_plane = Y_box->stride[1],
+        .w_in = W_box->stride[1],
+        .w_out = W_box->stride[0],
+        .accumulate = !range->first,
     };
     conv.x_plane = conv.x_row * ((rows - 1) * 1 + 3);
     for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
@@ -1064,16 +1064,16 @@ static void ConvGradX_main_1(const net_tile_t *tile, const net_range_t *range)
     const int32_t rows = (range->end[LOOP_IY] - range->begin[LOOP_IY]) + 2, columns = (range->end[LOOP_IX] - range->begin[LOOP_IX]) + 2;
     const net_pad_t pad = {
         .source = dY,
-            .padded = tile->scratch,
-                .channels = dY_box->size[0] * dY_box->size[1],
-                    .rows = dY_box->size[2],
-                        .columns = dY_box->size[3],
-                            .source_row = dY_box->stride[2],
-                                .source_plane = dY_box->stride[1],
-                                    .top = dY_box->start[2] - (top - 2),
-                                        .left = dY_box->start[3] - (left - 2),
-                                            .padded_rows = rows,
-                                                .padded_row = columns,
+        .padded = tile->scratch,
+        .channels = dY_box->size[0] * dY_box->size[1],
+        .rows = dY_box->size[2],
+        .columns = dY_box->size[3],
+        .source_row = dY_box->stride[2],
+        .source_plane = dY_box->stride[1],
+        .top = dY_box->start[2] - (top - 2),
+        .left = dY_box->start[3] - (left - 2),
+        .padded_rows = rows,
+        .padded_row = columns,
     };
     net_pad_copy(range->core, range->cores, &pad);
 }
@@ -1092,20 +1092,20 @@ static void ConvGradX_main_2(const net_tile_t *tile, const net_range_t *range)
         ++net_stats.halo;
     net_conv_t conv = {
         .x = tile->scratch,
-            .w = W,
-                .bias = NULL,
-                    .y = dX,
-                        .in = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
-                            .out = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
-                                .rows = (range->end[LOOP_IY] - range->begin[LOOP_IY]),
-                                    .columns = (range->end[LOOP_IX] - range->begin[LOOP_IX]),
-                                        .x_row = columns,
-                                            .x_plane = rows * columns,
-                                                .y_row = dX_box->stride[2],
-                                                    .y_plane = dX_box->stride[1],
-                                                        .w_in = W_box->stride[0],
-                                                            .w_out = W_box->stride[1],
-                                                                .accumulate = !range->first,
+        .w = W,
+        .bias = NULL,
+        .y = dX,
+        .in = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
+        .out = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
+        .rows = (range->end[LOOP_IY] - range->begin[LOOP_IY]),
+        .columns = (range->end[LOOP_IX] - range->begin[LOOP_IX]),
+        .x_row = columns,
+        .x_plane = rows * columns,
+        .y_row = dX_box->stride[2],
+        .y_plane = dX_box->stride[1],
+        .w_in = W_box->stride[0],
+        .w_out = W_box->stride[1],
+        .accumulate = !range->first,
     };
     for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
         net_conv_4x4_3_1_true(range->core, range->cores, &conv);
@@ -1124,16 +1124,16 @@ static void ConvGradW_main_1(const net_tile_t *tile, const net_range_t *range)
     const int32_t rows = ((range->end[LOOP_OY] - range->begin[LOOP_OY]) - 1) * 1 + 3, columns = ((range->end[LOOP_OX] - range->begin[LOOP_OX]) - 1) * 1 + 3;
     const net_pad_t pad = {
         .source = X,
-            .padded = tile->scratch,
-                .channels = X_box->size[0] * X_box->size[1],
-                    .rows = X_box->size[2],
-                        .columns = X_box->size[3],
-                            .source_row = X_box->stride[2],
-                                .source_plane = X_box->stride[1],
-                                    .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
-                                        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
-                                            .padded_rows = rows,
-                                                .padded_row = columns,
+        .padded = tile->scratch,
+        .channels = X_box->size[0] * X_box->size[1],
+        .rows = X_box->size[2],
+        .columns = X_box->size[3],
+        .source_row = X_box->stride[2],
+        .source_plane = X_box->stride[1],
+        .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
+        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
+        .padded_rows = rows,
+        .padded_row = columns,
     };
     net_pad_copy(range->core, range->cores, &pad);
 }
@@ -1148,19 +1148,19 @@ static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
     const int32_t rows = (range->end[LOOP_OY] - range->begin[LOOP_OY]), columns = (range->end[LOOP_OX] - range->begin[LOOP_OX]);
     net_conv_w_t conv = {
         .x = tile->scratch,
-            .dy = dY,
-                .dw = dW,
-                    .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
-                        .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
-                            .rows = rows,
-                                .columns = columns,
-                                    .x_row = (columns - 1) * 1 + 3,
-                                        .y_row = dY_box->stride[2],
-                                            .y_plane = dY_box->stride[1],
-                                                .w_out = dW_box->stride[0],
-                                                    .parts = 1,
-                                                        .part = 0,
-                                                            .accumulate = !range->first,
+        .dy = dY,
+        .dw = dW,
+        .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
+        .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
+        .rows = rows,
+        .columns = columns,
+        .x_row = (columns - 1) * 1 + 3,
+        .y_row = dY_box->stride[2],
+        .y_plane = dY_box->stride[1],
+        .w_out = dW_box->stride[0],
+        .parts = 1,
+        .part = 0,
+        .accumulate = !range->first,
     };
     conv.x_plane = conv.x_row * ((rows - 1) * 1 + 3);
     for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
@@ -1351,16 +1351,16 @@ static void ConvGradW_main_3(const net_tile_t *tile, const net_range_t *range)
     const int32_t rows = ((range->end[LOOP_OY] - range->begin[LOOP_OY]) - 1) * 2 + 3, columns = ((range->end[LOOP_OX] - range->begin[LOOP_OX]) - 1) * 2 + 3;
     const net_pad_t pad = {
         .source = X,
-            .padded = tile->scratch,
-                .channels = X_box->size[0] * X_box->size[1],
-                    .rows = X_box->size[2],
-                        .columns = X_box->size[3],
-                            .source_row = X_box->stride[2],
-                                .source_plane = X_box->stride[1],
-                                    .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
-                                        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
-                                            .padded_rows = rows,
-                                                .padded_row = columns,
+        .padded = tile->scratch,
+        .channels = X_box->size[0] * X_box->size[1],
+        .rows = X_box->size[2],
+        .columns = X_box->size[3],
+        .source_row = X_box->stride[2],
+        .source_plane = X_box->stride[1],
+        .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
+        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
+        .padded_rows = rows,
+        .padded_row = columns,
     };
     net_pad_copy(range->core, range->cores, &pad);
 }
@@ -1375,19 +1375,19 @@ static void ConvGradW_main_4(const net_tile_t *tile, const net_range_t *range)
     const int32_t rows = (range->end[LOOP_OY] - range->begin[LOOP_OY]), columns = (range->end[LOOP_OX] - range->begin[LOOP_OX]);
     net_conv_w_t conv = {
         .x = tile->scratch,
-            .dy = dY,
-                .dw = dW,
-                    .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
-                        .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
-                            .rows = rows,
-                                .columns = columns,
-                                    .x_row = (columns - 1) * 2 + 3,
-                                        .y_row = dY_box->stride[2],
-                                            .y_plane = dY_box->stride[1],
-                                                .w_out = dW_box->stride[0],
-                                                    .parts = 1,
-                                                        .part = 0,
-                                                            .accumulate = !range->first,
+        .dy = dY,
+        .dw = dW,
+        .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
+        .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
+        .rows = rows,
+        .columns = columns,
+        .x_row = (columns - 1) * 2 + 3,
+        .y_row = dY_box->stride[2],
+        .y_plane = dY_box->stride[1],
+        .w_out = dW_box->stride[0],
+        .parts = 1,
+        .part = 0,
+        .accumulate = !range->first,
     };
     conv.x_plane = conv.x_row * ((rows - 1) * 2 + 3);
     for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
