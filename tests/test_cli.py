@@ -208,6 +208,7 @@ def test_a_run_that_is_ended_leaves_nothing(number: signal.Signals, tmp_path: Pa
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # a job in the background inherits that it is ignored
     )
     assert run.stdout is not None
     for line in run.stdout:
