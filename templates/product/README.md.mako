@@ -56,9 +56,9 @@ ${"##"} In your firmware
 
 `net.h` is the interface: ${calls}.
 
-`net.c` and `runtime/` call PMSIS by the names and with the operands of the vendor's SDK; `hal/host/` implements that subset
-for a PC. For a chip compile `net.c` and `runtime/` with `-I. -Iruntime -Ihal` and the SDK's own `pmsis.h`, without
-`hal/host/` and without `-DNET_TRACE=1`, and put the weights and the data where your program can read them. This version of
-deeploy_ext has been tried on PCs only.
+`net.c` and `runtime/` call PMSIS by the names and with the operands of the vendor's SDK; `hal/` declares that subset and
+implements it for a PC. For a chip compile `net.c` and `runtime/` with `-I. -Iruntime` and the SDK's own `pmsis.h`, without
+`hal/` and without `-DNET_TRACE=1`, and put the weights and the data where your program can read them. This version of
+deeploy_ext has been tried on PCs and on GVSoC's simulated cluster, not on a chip.
 
 The plan takes ${memory}.
