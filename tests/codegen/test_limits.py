@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from deeploy_ext.codegen.tables import MAX_LOOPS, MAX_OPERANDS
+from deeploy_ext.codegen.tables import MAX_LOOPS, MAX_OPERANDS, MAX_PHASES
 from deeploy_ext.operators.nests import MAX_RANK
 from support import GAP9
 
@@ -17,5 +17,6 @@ def test_the_runtime_header_agrees_with_planner_and_emitter() -> None:
         "MAX_LOOPS": MAX_LOOPS,
         "MAX_RANK": MAX_RANK,
         "MAX_OPERANDS": MAX_OPERANDS,
+        "MAX_PHASES": MAX_PHASES,
     }
     assert {name: found[name] for name in wanted} == wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from deeploy_ext.resources import resource
 from deeploy_ext.toolchain import gvsoc as install
 from deeploy_ext.toolchain.gvsoc import describe_board, find_installation
 from deeploy_ext.toolchain.riscv import find_riscv_compiler
-from support import emitted, planned, task_of
+from support import GAP9, emitted, planned, task_of
 
 
 def script(file: Path, text: str) -> Path:
@@ -121,6 +122,22 @@ def test_the_hal_compiles(cc: str, flags: tuple[str, ...], tmp_path: Path) -> No
     folders = [program.directory, target / "hal", hal, hal / "include", driver]
     flags = (*compiler.compile_flags, "-DNET_TRACE=2", *flags)
     assert all(path.is_file() for path in compile_all(compiler.command, sources, folders, tmp_path / "o", flags=flags))
+
+
+def test_memories_are_stated_alike() -> None:
+    """Target file, simulated board and linker script stand apart, since others read them: they must agree."""
+    board = (GAP9.folder / "gvsoc" / "gap9like.py").read_text()
+    (simulated,) = re.findall(r"^L1_BYTES = (0x[0-9a-f]+)", board, re.MULTILINE)
+    script = (GAP9.folder / "hal" / "gvsoc" / "link.ld").read_text()
+    linked = {
+        name: int(size) * 1024 for name, size in re.findall(r"^    (L[12]) : ORIGIN = .* LENGTH = (\d+)K", script, re.MULTILINE)
+    }
+    heap = (GAP9.folder / "hal" / "gvsoc" / "memory_gvsoc.c").read_text()
+    (megabytes,) = re.findall(r"#define L3_BYTES \((\d+)u << 20\)", heap)
+    capacity = {name: level.capacity for name, level in GAP9.levels.items()}
+    assert int(simulated, 16) == install.TARGETS["gap9like"] == capacity["L1"]
+    assert linked == {name: capacity[name] for name in ("L1", "L2")}
+    assert int(megabytes) << 20 == capacity["L3"]
 
 
 def program_with(groups: int) -> EmittedProgram:

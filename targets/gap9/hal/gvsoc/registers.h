@@ -16,7 +16,6 @@
 
 /* Event unit of the calling core, and its event lines. */
 #define EU_MASK 0x10204000
-#define EU_BUFFER_CLEAR 0x10204028
 #define EU_WAIT_CLEAR 0x1020403C
 #define EU_BARRIER(b) (0x10204200 + 0x20 * (b))
 #define EU_BARRIER_TRIGGER_MASK 0x00
