@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import itertools
 import os
-import re
 import signal
 import sys
 import traceback
-import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from deeploy_ext import __version__
-from deeploy_ext.errors import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TOOL, BadInputError, DeeployError
+from deeploy_ext.arguments import Parser, UsageError, add_engine_options, count, named, number, place, seed, size
+from deeploy_ext.errors import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TOOL, DeeployError
 
 EXITS = """\
 exit status:
@@ -28,78 +25,9 @@ exit status:
   130  interrupted
 
 deeployRunner doctor      says what this machine has of what is needed, and how to get the rest
+deeployRunner bench       measures every kernel over a list of layers; bench --help says more
 
 sizes are bytes, with the suffix k or KiB (1024 bytes), M or MiB (1024 * 1024 bytes): 131072, 128k, 128KiB"""
-
-_SIZE = re.compile(r"([0-9]{1,18})(k|KiB|M|MiB)?")
-_FACTOR = {None: 1, "k": 1024, "KiB": 1024, "M": 1024**2, "MiB": 1024**2}
-
-
-def size(text: str) -> int:
-    """Bytes from "24000", "24k" or "128KiB"."""
-    match = _SIZE.fullmatch(text)
-    value = int(match[1]) * _FACTOR[match[2]] if match else 0
-    if not 0 < value < 2**32:
-        raise argparse.ArgumentTypeError(
-            f"'{text}' is not a size; give bytes above 0 and below 4 GiB, e.g. 131072, 128k or 128KiB"
-        )
-    return value
-
-
-def named(text: str) -> str:
-    """A name or path that is not empty and can be printed."""
-    if not text or any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a network; give a name (--list), a file or a folder")
-    return text
-
-
-def place(text: str) -> str:
-    """A path that is not empty."""
-    if not text or "\0" in text:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a path; give the name of a file or a folder")
-    return text
-
-
-def count(text: str) -> int:
-    """A whole number from 1."""
-    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a count; give a whole number from 1 to 999999999")
-    return int(text)
-
-
-def seed(text: str) -> int:
-    """A whole number from 0 that fits 32 bits."""
-    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a seed; give a whole number from 0 to {2**32 - 1}")
-    return int(text)
-
-
-def number(lowest: float, highest: float) -> Callable[[str], float]:
-    """A parser of finite numbers between two limits, in plain or exponent notation."""
-
-    def parse(text: str) -> float:
-        value = float(text) if re.fullmatch(r"[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?|[0-9]+\.", text) else -1.0
-        if not lowest <= value <= highest:
-            raise argparse.ArgumentTypeError(f"'{text}' is not usable; give a number from {lowest:g} to {highest:g}, e.g. 1e-3")
-        return value
-
-    return parse
-
-
-class UsageError(BadInputError):
-    """The command line itself is wrong; a traceback would say nothing."""
-
-
-class Parser(argparse.ArgumentParser):
-    """Answers bad usage with one line and exit status 2."""
-
-    def error(self, message: str) -> NoReturn:
-        unknown = re.match(r"unrecognized arguments: (--[\w-]+)", message)
-        if unknown:
-            known = [option for action in self._actions for option in action.option_strings]
-            near = difflib.get_close_matches(unknown[1], known, n=1)
-            message += f"; did you mean {near[0]}?" if near else "; see --help"
-        raise UsageError(message)
 
 
 def parser() -> Parser:
@@ -145,13 +73,7 @@ def parser() -> Parser:
     plan.add_argument(
         "--plan-only", action="store_true", help="will it fit, where does everything live, predicted cycles; no run"
     )
-    engine = top.add_argument_group("engine")
-    engine.add_argument("--engine", choices=("host", "gvsoc", "board", "auto"), default="auto", help="what runs the C")
-    engine.add_argument("--cc", type=place, metavar="CC", help="C compiler; for gvsoc a RISC-V one, or ziglang")
-    engine.add_argument("--gvsoc", type=place, metavar="DIR", help="install folder of GVSoC (default: GVSOC_HOME, PATH, ...)")
-    engine.add_argument("--gvsoc-target", choices=("gap9like", "pulp-open"), default="gap9like", help="simulated board")
-    engine.add_argument("--isa", choices=("xpulp", "rv32"), default="xpulp", help="gvsoc: instructions kernels may use")
-    engine.add_argument("--time-limit", type=number(1e-3, 1e6), metavar="S", help="seconds that a run may take")
+    engine = add_engine_options(top)
     engine.add_argument("--dma", choices=("eager", "lazy", "random"), default="eager", help="host: when transfers move data")
     engine.add_argument("--sanitize", choices=("address", "undefined", "thread"), help="host: build with this sanitizer")
     output = top.add_argument_group("output")
@@ -208,6 +130,10 @@ def _printable(line: str, limit: int = 900) -> str:
 def _main(given: Sequence[str]) -> int:
     if given[:1] == ["doctor"]:
         return _doctor(given[1:])
+    if given[:1] == ["bench"]:
+        from deeploy_ext.bench.command import bench
+
+        return bench(given[1:])
     try:
         args = parser().parse_args(given)
     except SystemExit:  # --help and --version have printed what was asked for
@@ -296,9 +222,9 @@ def _spare_inputs(args: argparse.Namespace) -> None:
     """Refuse to write over what the run reads. Weights may go back into the model they came from."""
     inputs = {"-t": args.test, "--data": args.data, "--plan": args.plan, "--optimizer": args.optimizer}
     outputs = {"--json": args.json, "--out": args.out, "--dump": args.dump, "--save-weights": args.save_weights}
-    for (read, source), (written, place) in itertools.product(inputs.items(), outputs.items()):
-        if source and place and (read, written) != ("-t", "--save-weights") and _same_file(source, place):
-            raise UsageError(f"argument {written}: '{place}' is what {read} reads; write to another place")
+    for (read, source), (written, target) in itertools.product(inputs.items(), outputs.items()):
+        if source and target and (read, written) != ("-t", "--save-weights") and _same_file(source, target):
+            raise UsageError(f"argument {written}: '{target}' is what {read} reads; write to another place")
 
 
 def _same_file(a: str, b: str) -> bool:

@@ -26,7 +26,7 @@ from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.harness.weights import check_saveable, saved_weights
 from deeploy_ext.planning.check import check_plan
 from deeploy_ext.planning.figures import with_figures
-from deeploy_ext.planning.nest import iterations
+from deeploy_ext.planning.nest import macs
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
 from deeploy_ext.planning.target import Target, load_target, target_names
@@ -123,7 +123,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         counters=result.counters,
         memory=plan.memory,
         traffic=plan.traffic,
-        macs=_macs(program),
+        macs=sum(macs(call) for call in program.calls if call.entry == "step"),
         seconds=terminal.elapsed(),
     )
 
@@ -170,7 +170,7 @@ def plan_only(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Plan
         plan=plan,
         cycles=_predicted(plan, target),
         schedule=[call.name for call in program.calls],
-        macs=_macs(program),
+        macs=sum(macs(call) for call in program.calls if call.entry == "step"),
         seconds=terminal.elapsed(),
     )
 
@@ -290,17 +290,6 @@ def _measured(predicted: CycleReport, result: EngineResult) -> CycleReport:
         per_node=tuple((entry, node, phase, group.total) for (entry, node, phase, _), group in rows),
         kernel=tuple(group.kernel for group in groups),
         wait=tuple(group.wait for group in groups),
-    )
-
-
-def _macs(program: Program) -> int:
-    """Multiply-accumulates of one mini-batch: iterations of the phases that do one each (steps into padding count too)."""
-    return sum(
-        iterations(phase)
-        for call in program.calls
-        if call.entry == "step"
-        for phase in call.invocation.operator.phases(call.invocation)
-        if phase.work.startswith("mac")
     )
 
 

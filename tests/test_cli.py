@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from deeploy_ext import __version__, pipeline
-from deeploy_ext.cli import main, size
+from deeploy_ext.arguments import size
+from deeploy_ext.cli import main
 from deeploy_ext.errors import BadInputError, InfeasibleError, ToolError
 from deeploy_ext.harness.files import MANIFEST, OutputFolder, Outputs
 

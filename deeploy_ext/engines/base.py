@@ -29,6 +29,11 @@ class Built:
     seconds: float
 
 
+EVENTS = ("instructions", "load_stalls", "fetch_stalls", "bank_stalls", "fpu_stalls")
+"""Instructions, and cycles lost to loads that the next instruction waits for, instruction fetches, busy L1 banks, and the
+shared FPU; in the order of ``hal_event_t``."""
+
+
 @dataclass(frozen=True)
 class GroupCycles:
     """Measured cycles of one tile nest, of one execution on average.
@@ -37,11 +42,13 @@ class GroupCycles:
         total: all of it.
         kernel: between the barriers that start and end kernels, which is what the slowest core takes.
         wait: for transfers, outside kernels.
+        events: what worker 0 counted while kernels ran, in the order of :data:`EVENTS`.
     """
 
     total: int
     kernel: int
     wait: int
+    events: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from deeploy_ext.codegen.program import EmittedProgram
-from deeploy_ext.engines.base import Built, DmaMode, EngineResult, GroupCycles, MeasuredCycles, Sanitizer
+from deeploy_ext.engines.base import EVENTS, Built, DmaMode, EngineResult, GroupCycles, MeasuredCycles, Sanitizer
 from deeploy_ext.engines.compiler import compile_all, link
 from deeploy_ext.engines.elf import Elf
 from deeploy_ext.engines.output import read_counters, read_trajectories
@@ -38,7 +38,7 @@ MOST_CYCLES = 2**32 - 2**24
 
 _ENTRIES = ("step", "update", "infer")
 _CYCLES = struct.Struct(f"<{2 * len(_ENTRIES)}Q")
-_GROUP = struct.Struct("<4Q")
+_GROUP = struct.Struct(f"<{4 + len(EVENTS)}Q")
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _TELLING = ("hal:", "driver:", "Invalid access", "Invalid fetch", "Invalid instruction", "Caught error")
@@ -224,10 +224,11 @@ def read_cycles(path: Path, program: EmittedProgram) -> MeasuredCycles:
     totals, runs = numbers[: len(_ENTRIES)], numbers[len(_ENTRIES) :]
     entries = {name: round(total / run) for name, total, run in zip(_ENTRIES, totals, runs, strict=True) if run}
     groups: list[GroupCycles] = []
-    for total, kernel, wait, run in _GROUP.iter_unpack(content[_CYCLES.size :]):
+    for total, kernel, wait, run, *events in _GROUP.iter_unpack(content[_CYCLES.size :]):
         if run == 0:
             raise ToolError(f"tile nest {len(groups)} of the emitted program never ran")
-        groups.append(GroupCycles(round(total / run), round(kernel / run), round(wait / run)))
+        average = (round(total / run), round(kernel / run), round(wait / run))
+        groups.append(GroupCycles(*average, tuple(round(count / run) for count in events)))
     return MeasuredCycles(entries, tuple(groups))
 
 

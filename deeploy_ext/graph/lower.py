@@ -86,6 +86,10 @@ def lower(task: TrainingTask) -> Program:
         constants |= {n: v.const_value.numpy() for n, v in graph.initializers.items() if v.const_value is not None}
         made = [_call(entry, node, values, same, inputs, outputs) for node in graph]
         calls += schedule([call for call in made if not call.invocation.operator.view], {*inputs, *constants}, same)
+    for state in task.states:
+        if state.before not in values:  # nobody reads it: it is where the result is kept
+            values[state.before] = values[state.after]
+            same[state.after] = state.before
     read = {value for call in calls for value in call.reads}
     kept = {name: array for name, array in constants.items() if root(name, same) in {root(v, same) for v in read}}
     persistent = [p.weight for p in task.parameters] + [p.buffer for p in task.parameters]

@@ -60,6 +60,12 @@ def iterations(phase: Phase) -> int:
     return math.prod(loop.extent for loop in phase.loops) // math.prod(strides)
 
 
+def macs(call: Call) -> int:
+    """Multiply-accumulates of a node: iterations of the phases that do one each (steps into padding count too)."""
+    phases = call.invocation.operator.phases(call.invocation)
+    return sum(iterations(phase) for phase in phases if phase.work.startswith("mac"))
+
+
 def nests_of(call: Call, fast: bool = True) -> tuple[tuple[Nest, ...], ...]:
     """The ways to run a node: all phases in one nest, or (several phases) one nest after the other.
 

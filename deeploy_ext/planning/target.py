@@ -43,6 +43,7 @@ class Target:
         name: as given to ``--target``.
         model: name printed beside predicted cycles.
         cores: worker cores of the cluster.
+        fpus: floating-point units that they share.
         runtime_bytes: L1 bytes of the runtime's own state.
         costs: numbers of ``[dma]``, ``[ram]``, ``[cycles]`` in cycles and bytes per cycle.
         work: cycles per innermost iteration, all cores together, by cost class.
@@ -54,6 +55,7 @@ class Target:
     name: str
     model: str
     cores: int
+    fpus: int
     controller_stack: int
     worker_stack: int
     runtime_bytes: int
@@ -98,6 +100,7 @@ def load_target(name: str) -> Target:
         name=data["name"],
         model=data["model"],
         cores=data["cores"],
+        fpus=data["fpus"],
         controller_stack=l1["controller_stack"],
         worker_stack=l1["worker_stack"],
         runtime_bytes=l1["runtime"],

@@ -128,7 +128,7 @@ def differentiate(network: ForwardNetwork) -> TrainingTask:
         raise BadInputError(f"{network.name}: the loss does not depend on any trained weight; check 'trainable'.")
     grads = backward(graph, build, loss)
     reset = build.input(RESET, TensorType(np.dtype(np.bool_), (1,)))
-    parameters = tuple(_accumulate(network.name, build, trained, grads, reset))
+    parameters = tuple(accumulate(network.name, build, trained, grads, reset))
     rate = build.unique(LEARNING_RATE)
     keep = {loss.name, *(p.buffer_out for p in parameters), *(s.after for s in states)}
     for value in [value for value in graph.outputs if value.name not in keep]:
@@ -156,7 +156,7 @@ def differentiate(network: ForwardNetwork) -> TrainingTask:
     )
 
 
-def _accumulate(
+def accumulate(
     name: str, build: GraphBuilder, trained: list[ir.Value], grads: dict[ir.Value, ir.Value], reset: ir.Value
 ) -> list[Parameter]:
     """One accumulator per trained weight; its buffer is an input and an output of the graph."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from deeploy_ext.codegen.program import EmittedProgram
+from deeploy_ext.engines.base import GroupCycles
 from deeploy_ext.engines.compiler import compile_all
 from deeploy_ext.engines.elf import Elf
 from deeploy_ext.engines.gvsoc import GvsocEngine, read_cycles
@@ -148,13 +149,13 @@ def test_cycles_are_averages(tmp_path: Path) -> None:
     file = tmp_path / "cycles.bin"
     with pytest.raises(ToolError, match="left no cycles"):
         read_cycles(file, program_with(1))
-    file.write_bytes(struct.pack("<6Q", 2**40, 30, 0, 4, 3, 0) + struct.pack("<4Q", 100, 50, 20, 4))
+    file.write_bytes(struct.pack("<6Q", 2**40, 30, 0, 4, 3, 0) + struct.pack("<9Q", 100, 50, 20, 4, 40, 8, 12, 0, 4))
     cycles = read_cycles(file, program_with(1))
     assert cycles.entries == {"step": 2**38, "update": 10}
-    assert [(c.total, c.kernel, c.wait) for c in cycles.groups] == [(25, 12, 5)]
-    with pytest.raises(ToolError, match="80 bytes of cycles where 112 were expected"):
+    assert cycles.groups == (GroupCycles(25, 12, 5, (10, 2, 3, 0, 1)),)
+    with pytest.raises(ToolError, match="120 bytes of cycles where 192 were expected"):
         read_cycles(file, program_with(2))
-    file.write_bytes(np.zeros(10, np.uint64).tobytes())
+    file.write_bytes(np.zeros(15, np.uint64).tobytes())
     with pytest.raises(ToolError, match="tile nest 0 of the emitted program never ran"):
         read_cycles(file, program_with(1))
 

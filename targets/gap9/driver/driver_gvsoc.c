@@ -25,7 +25,7 @@ static hal_profile_t profile[TEST_GROUPS];
 static struct {
     uint64_t cycles[DRIVER_ENTRIES], runs[DRIVER_ENTRIES];
     struct {
-        uint64_t total, kernel, wait, runs;
+        uint64_t total, kernel, wait, runs, events[HAL_EVENTS];
     } groups[TEST_GROUPS];
 } sums;
 
@@ -97,6 +97,8 @@ void driver_count(driver_entry_t entry)
         sums.groups[i].kernel += profile[i].kernel;
         sums.groups[i].wait += profile[i].wait;
         ++sums.groups[i].runs;
+        for (int event = 0; event < HAL_EVENTS; ++event)
+            sums.groups[i].events[event] += profile[i].events[event];
         profile[i] = (hal_profile_t){0};
     }
 }

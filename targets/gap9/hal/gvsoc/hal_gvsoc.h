@@ -98,11 +98,24 @@ extern hal_traffic_t hal_traffic; /* of worker 0, since the last reset by whoeve
 
 /* ---- trace_gvsoc.c ------------------------------------------------------------------------------------------------ */
 
+/* What worker 0 counts while kernels run: instructions, and cycles that it loses to loads whose result the next instruction
+ * wants, to instruction fetches, to banks of L1 that another core uses, and to the FPU that it shares.
+ */
+typedef enum {
+    HAL_INSTRUCTIONS,
+    HAL_LOAD_STALLS,
+    HAL_FETCH_STALLS,
+    HAL_BANK_STALLS,
+    HAL_FPU_STALLS,
+    HAL_EVENTS
+} hal_event_t;
+
 /* Cycles of one execution of a tile nest. */
 typedef struct {
     uint32_t total;  /* from begin to end; 0: it has not run */
     uint32_t kernel; /* between the barriers that start and end kernels: the slowest core's */
     uint32_t wait;   /* for transfers, outside kernels */
+    uint32_t events[HAL_EVENTS];
 } hal_profile_t;
 
 /* Where to write them; `count` rows. Sums are the reader's, between tasks: here they would take time of their own. */
