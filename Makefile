@@ -7,7 +7,7 @@ STAMP := $(VENV)/installed
 PYTEST_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv resnet8 test test-all test-gvsoc lint format wheel clean
+.PHONY: help venv resnet8 test test-all test-gvsoc cycles lint format wheel clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -37,6 +37,9 @@ test-all: resnet8 ## the same, then all tests
 test-gvsoc: venv ## the tests on the simulator GVSoC; fails where it is missing, instead of skipping them
 	$(BIN)/deeployRunner -t SimpleMLP --engine gvsoc --quiet
 	$(BIN)/python -m pytest -n auto -m gvsoc $(PYTEST_FLAGS)
+
+cycles: venv ## measured cycles of the test networks on GVSoC, compared with the committed ones (testnets/*/cycles.json)
+	$(BIN)/deeployRunner cycles
 
 lint: venv ## ruff (rules and format) and pyright
 	$(BIN)/ruff check .

@@ -26,6 +26,7 @@ exit status:
 
 deeployRunner doctor      says what this machine has of what is needed, and how to get the rest
 deeployRunner bench       measures every kernel over a list of layers; bench --help says more
+deeployRunner cycles      compares measured cycles of test networks with committed ones; cycles --help says more
 
 sizes are bytes, with the suffix k or KiB (1024 bytes), M or MiB (1024 * 1024 bytes): 131072, 128k, 128KiB"""
 
@@ -134,6 +135,10 @@ def _main(given: Sequence[str]) -> int:
         from deeploy_ext.bench.command import bench
 
         return bench(given[1:])
+    if given[:1] == ["cycles"]:
+        from deeploy_ext.bench.gate_command import cycles
+
+        return cycles(given[1:])
     try:
         args = parser().parse_args(given)
     except SystemExit:  # --help and --version have printed what was asked for

@@ -45,31 +45,51 @@ ${scatter()}
 <%
     a = call.attributes
     out_channel, in_channel = conv.module.channels(call)
-    dx = t.at("dX", "n", in_channel, "iy", "ix")
-    dy = t.at("dY", "n", out_channel, "((iy + PAD_TOP - ky * DILATION_Y) / STRIDE_Y)", "((ix + PAD_LEFT - kx * DILATION_X) / STRIDE_X)")
+    first_channel = out_channel.replace("co", t.begin("co"))
     every = [s // gcd(s, d) for s, d in zip(a["strides"], a["dilations"])]
+    steps = [d * e // s for s, d, e in zip(a["strides"], a["dilations"], every)]
+    oy, ox = (f"(({i} + PAD_{side} - {taps}.first * DILATION_{axis}) / STRIDE_{axis})" for i, side, taps, axis in
+              (("iy", "TOP", "rows", "Y"), ("ix", "LEFT", "columns", "X")))
 %>
-    /* gather: each dX element is summed in a register; only the taps of its stride phase are visited */
-    enum { EVERY_Y = ${every[0]}, EVERY_X = ${every[1]} };
+    /* gather: each dX element is summed in a register; only the taps of its stride phase are visited. From one of them to
+     * the next, dY is left by STEP elements.
+     */
+    enum { EVERY_Y = ${every[0]}, EVERY_X = ${every[1]}, STEP_Y = ${steps[0]}, STEP_X = ${steps[1]} };
     if (range->leader)
         ++net_stats.gather;
     for (${t.loop("n")})
-    for (${t.loop("g")})
     for (${t.loop("iy")}) {
         const net_taps_t rows = net_gather_taps(iy + PAD_TOP, DILATION_Y, STRIDE_Y, EVERY_Y, ${t.start("dY", 2)},
                                                 ${t.size("dY", 2)}, ${t.begin("ky")}, ${t.end("ky")});
         for (${t.loop("ix")}) {
             const net_taps_t columns = net_gather_taps(ix + PAD_LEFT, DILATION_X, STRIDE_X, EVERY_X, ${t.start("dY", 3)},
                                                        ${t.size("dY", 3)}, ${t.begin("kx")}, ${t.end("kx")});
+            for (${t.loop("g")}) {
+            const ${t.ctype("dY")} *const corner = &${t.at("dY", "n", first_channel, oy, ox)};
             for (${t.loop("ci")}) {
-                ${t.ctype("dX")} *const result = &${dx};
+                ${t.ctype("dX")} *const result = &${t.at("dX", "n", in_channel, "iy", "ix")};
                 ${t.ctype("dX")} sum = range->first ? 0 : *result;
-                for (${t.loop("co")})
-                    for (int32_t ky = rows.first; ky < rows.end; ky += EVERY_Y)
-                        for (int32_t kx = columns.first; kx < columns.end; kx += EVERY_X)
-                            sum += ${dy} *
-                                   ${t.at("W", out_channel, "ci", "ky", "kx")};
+                const ${t.ctype("dY")} *plane = corner;
+                const ${t.ctype("W")} *taps = &${t.at("W", first_channel, "ci", "rows.first", "columns.first")};
+                for (${t.loop("co")}) {
+                    const ${t.ctype("dY")} *row = plane;
+                    const ${t.ctype("W")} *weights = taps;
+                    for (int32_t ky = rows.first; ky < rows.end; ky += EVERY_Y) {
+                        const ${t.ctype("dY")} *gradient = row;
+                        const ${t.ctype("W")} *weight = weights;
+                        for (int32_t kx = columns.first; kx < columns.end; kx += EVERY_X) {
+                            sum += *gradient * *weight;
+                            gradient -= STEP_X;
+                            weight += EVERY_X;
+                        }
+                        row -= STEP_Y * ${t.stride("dY", 2)};
+                        weights += EVERY_Y * ${t.stride("W", 2)};
+                    }
+                    plane += ${t.stride("dY", 1)};
+                    taps += ${t.stride("W", 0)};
+                }
                 *result = sum;
+            }
             }
         }
     }

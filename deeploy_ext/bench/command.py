@@ -28,6 +28,9 @@ def parser() -> Parser:
     top.add_argument("--shapes", type=place, metavar="FILE", help=f"list of layers (default: {SHAPES.name} of this package)")
     top.add_argument("--db", action="store_true", help="allow double buffering")
     top.add_argument("--kernels", choices=("fast", "portable"), default="fast", help="as for networks (default: fast)")
+    top.add_argument(
+        "--dispatch", choices=("runtime", "gather", "scatter"), default="runtime", help="of ConvGradX's portable body"
+    )
     top.add_argument("--json", metavar="FILE", help="write what was measured as JSON")
     add_engine_options(top)
     return top
@@ -48,7 +51,7 @@ def bench(given: Sequence[str]) -> int:
     engine = engines.select(
         engines.EngineOptions(args.engine, args.cc, args.gvsoc, args.gvsoc_target, args.isa, args.time_limit, False)
     )
-    options = PlanOptions(double_buffer=args.db, default_level="L2", kernels=args.kernels)
+    options = PlanOptions(double_buffer=args.db, default_level="L2", kernels=args.kernels, dispatch=args.dispatch)
     output = OutputFile("--json", args.json) if args.json else None
     rows: list[Row] = []
     try:

@@ -22,7 +22,10 @@ from deeploy_ext.planning.target import Target
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """The flags that shape a plan; sizes in bytes, None for the target's own."""
+    """The flags that shape a plan; sizes in bytes, None for the target's own.
+
+    ``dispatch`` is "runtime", "static", or the name of the one variant that is taken wherever its tiles allow.
+    """
 
     promote: bool = False
     double_buffer: bool = False
@@ -229,7 +232,7 @@ class _Planner:
             return BodyPlan(phase.name, loop)
         if self.options.dispatch == "runtime":
             return BodyPlan(phase.name, loop, "runtime")
-        for variant in variants:
+        for variant in [v for v in variants if v.name == self.options.dispatch] or variants:
             whole = [_whole(choice.axes[operand][axis]) for operand, axis in variant.whole]
             if all(w == "always" for w in whole):
                 return BodyPlan(phase.name, loop, variant.name)

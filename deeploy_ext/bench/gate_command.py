@@ -1,0 +1,99 @@
+"""``deeployRunner cycles``: measures test networks on the simulator and compares with what is committed."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from deeploy_ext import engines, pipeline
+from deeploy_ext.arguments import Parser, add_engine_options
+from deeploy_ext.bench.gate import FILE, Record, compiler_key, differences, read_records, record_of, records_text
+from deeploy_ext.errors import EXIT_MISMATCH, EXIT_PASS, BadInputError, ToolError
+from deeploy_ext.harness.files import OutputFile, Outputs
+from deeploy_ext.harness.terminal import Terminal
+from deeploy_ext.resources import resource
+
+FLAGS = ["--promote", "--db"]
+"""What is gated: the flags that a user of all features gives."""
+
+
+def parser() -> Parser:
+    """The command line of ``deeployRunner cycles``."""
+    top = Parser(
+        prog="deeployRunner cycles",
+        description=f"Measures test networks with {' '.join(FLAGS)} and compares with the records beside them ({FILE}); "
+        "exit status 1: cycles or numbers differ",
+        allow_abbrev=False,
+    )
+    top.add_argument("networks", nargs="*", metavar="NET", help="shipped test networks (default: all that have a record)")
+    top.add_argument("--update", action="store_true", help="write what is measured into the records, instead of comparing")
+    add_engine_options(top)
+    return top
+
+
+def cycles(given: Sequence[str]) -> int:
+    """Runs the gates; returns the exit status.
+
+    Raises:
+        BadInputError, InfeasibleError, ToolError: as the stages do.
+    """
+    try:
+        args = parser().parse_args(given)
+    except SystemExit:  # --help has printed what was asked for
+        return EXIT_PASS
+    if args.engine == "host":
+        raise BadInputError("--engine host: the host measures no cycles; leave the option out.")
+    options = engines.EngineOptions("gvsoc", args.cc, args.gvsoc, args.gvsoc_target, args.isa, args.time_limit)
+    engine = engines.select(options)
+    assert isinstance(engine, engines.GvsocEngine)
+    compiler = compiler_key(engine.compiler.family, engine.compiler.version)
+    print(f"{engine.model}, {compiler}")
+    known = {path.parent.name: path for path in resource("testnets").glob(f"*/{FILE}")}
+    different = 0
+    for network in args.networks or sorted(known):
+        folder = resource("testnets", network)
+        if not folder.is_dir():
+            raise BadInputError(f"'{network}' is not a shipped test network; deeployRunner --list shows them.")
+        found = _measure(network, args, compiler)
+        different += _update(folder / FILE, found) if args.update else _compare(network, folder / FILE, found)
+    if different and not args.update:
+        print("If that is meant: deeployRunner cycles --update, and commit the records with the change")
+    return EXIT_MISMATCH if different else EXIT_PASS
+
+
+def _measure(network: str, args: argparse.Namespace, compiler: str) -> Record:
+    options = pipeline.RunOptions(
+        test=network, engine="gvsoc", cc=args.cc, gvsoc=args.gvsoc, gvsoc_target=args.gvsoc_target, isa=args.isa,
+        time_limit=args.time_limit, promote=True, double_buffer=True, steps=1, accumulation=1,
+    )  # fmt: skip
+    with Outputs(json_file=None, out=None, dump=None) as outputs:
+        report = pipeline.run(options, outputs, Terminal(verbosity=-1))
+    if report.exit_status:
+        wrong = f"{report.verdict.errors} of {report.verdict.total} numbers are wrong"
+        raise ToolError(f"{network}: {wrong}; cycles say nothing then.")
+    return record_of(report.cycles, compiler, FLAGS)
+
+
+def _update(path: Path, found: Record) -> int:
+    others = [record for record in read_records(path) if record.key != found.key]
+    output = OutputFile("--update", str(path))
+    output.commit(records_text([*others, found]))
+    print(f"{path.parent.name}: {found.entries['minibatch']:,} cycles per mini-batch, recorded")
+    return 0
+
+
+def _compare(network: str, path: Path, found: Record) -> int:
+    """Prints the differences; returns whether there are any, which a missing record is."""
+    same = [record for record in read_records(path) if record.key == found.key]
+    if not same:
+        print(f"{network}: no record for {found.model} and {found.compiler}: nothing to compare with; --update makes one")
+        return 1
+    rows = list(differences(same[0], found))
+    verdict = f"{len(rows)} differences" if rows else "as recorded"
+    print(f"{network}: {found.entries['minibatch']:,} cycles per mini-batch, {verdict}")
+    if rows:
+        print(f"{'recorded':>14}{'measured':>14}{'':>9}")
+    for row in rows:
+        print(row.line())
+    return int(bool(rows))
