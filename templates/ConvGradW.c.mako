@@ -25,15 +25,14 @@ ${conv.pad(t, "X", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP", f"{t.begin('ox')} * 
         .w_out = ${t.stride("dW", 0)},
         .parts = 1,
         .part = 0,
+        .images = ${t.count("n")},
+        .y_image = ${t.stride("dY", 0)},
+        .claimed = range->claimed,
         .accumulate = !range->first,
     };
     conv.x_plane = ${f"conv.x_row * ((rows - 1) * {s} + {k})" if k > 1 else t.stride("X", 1)};
-    for (${t.loop("n")}) {
-        ${kernel}(range->core, range->cores, &conv);
-        conv.x += conv.in * conv.x_plane;
-        conv.dy += ${t.stride("dY", 0)};
-        conv.accumulate = true;
-    }
+    conv.x_image = conv.in * conv.x_plane;
+    ${kernel}(&conv);
 % else:
 ${portable()}
 % endif

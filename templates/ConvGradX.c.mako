@@ -174,20 +174,20 @@ ${shape(k, s)}
         .y_plane = ${t.stride("dX", 1)},
         .w_in = ${t.stride("W", 0)},
         .w_out = ${t.stride("W", 1)},
+        .images = ${t.count("n")},
+        .x_image = ${t.count("co")} * rows * columns,
+        .y_image = ${t.stride("dX", 0)},
+        .claimed = range->claimed,
         .accumulate = !range->first,
     };
-    for (${t.loop("n")}) {
 % for (y, x), kernel in kernels.items():
 % if len(kernels) > 1:
-        if (top % 2 == ${y} && left % 2 == ${x})
-            ${kernel}(range->core, range->cores, &conv);
+    if (top % 2 == ${y} && left % 2 == ${x})
+        ${kernel}(&conv);
 % else:
-        ${kernel}(range->core, range->cores, &conv);
+    ${kernel}(&conv);
 % endif
 % endfor
-        conv.x += conv.in * conv.x_plane;
-        conv.y += ${t.stride("dX", 0)};
-    }
 </%def>
 ## Of a 1x1 convolution: an outer product per dY value; with strides the elements between are zeros.
 <%def name="pointwise(s)">
@@ -209,11 +209,11 @@ ${shape(k, s)}
         .y_plane = ${t.stride("dX", 1)},
         .w_in = ${t.stride("W", 0)},
         .w_out = ${t.stride("W", 1)},
+        .images = ${t.count("n")},
+        .x_image = ${t.stride("dY", 0)},
+        .y_image = ${t.stride("dX", 0)},
+        .claimed = range->claimed,
         .accumulate = !range->first,
     };
-    for (${t.loop("n")}) {
-        ${kernel}(range->core, range->cores, &conv);
-        conv.x += ${t.stride("dY", 0)};
-        conv.y += ${t.stride("dX", 0)};
-    }
+    ${kernel}(&conv);
 </%def>

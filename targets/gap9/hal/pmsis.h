@@ -10,7 +10,7 @@
  *   cluster controller       pi_cl_l1_*, pi_cl_team_fork; runs the task that pi_cluster_send_task_to_cl sent and is
  *                            blocked in the join while its team works
  *   worker 0                 pi_cl_dma_*, pi_cl_ram_*: *all* DMA and L3 traffic, between barriers; net_trace_*
- *   every worker             pi_core_id, pi_cl_team_barrier
+ *   every worker             pi_core_id, pi_cl_team_barrier, pi_cl_team_critical_*
  *
  * Transfers are asynchronous. Each command or request needs its own descriptor, alive and untouched until it is waited
  * for, exactly once. A team must not end with a transfer in flight. The DMA has 16 transfer identifiers and each
@@ -85,6 +85,12 @@ void pi_cl_team_fork(int nb_cores, void (*entry)(void *), void *arg);
 
 /* All workers of the team, equally often. */
 void pi_cl_team_barrier(void);
+
+/* Between the two there is one worker at a time. Others wait awake, and none may come to a barrier inside: for a few
+ * instructions.
+ */
+void pi_cl_team_critical_enter(void);
+void pi_cl_team_critical_exit(void);
 
 /* Index in the team of the calling worker. Elsewhere PI_CL_TEAM_MAX: no core that computes. */
 uint32_t pi_core_id(void);

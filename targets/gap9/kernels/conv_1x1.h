@@ -125,7 +125,7 @@ NET_KERNEL void net_conv_1x1_blocks(const int32_t X_STEP, const int32_t Y_STEP, 
         net_conv_1x1_blocks(X_STEP, Y_STEP, REVERSED, OUT, PX, conv, x, w, bias, y, blocks);                            \
     }
 
-/* Defines name(core, cores, conv): forward and, REVERSED, dX. `rows` and `columns` count the pixels of the side with step
+/* Defines name(conv): forward and, REVERSED, dX. `rows` and `columns` count the pixels of the side with step
  * 1; the strides of the other are between rows and columns that count, e.g. x_row = 2 rows of x.
  */
 #define NET_CONV_1X1(name, X_STEP, Y_STEP, REVERSED)                                                                    \
@@ -137,13 +137,11 @@ NET_KERNEL void net_conv_1x1_blocks(const int32_t X_STEP, const int32_t Y_STEP, 
     NET_CONV_1X1_BLOCKS(name, X_STEP, Y_STEP, REVERSED, 1, 3)                                                           \
     NET_CONV_1X1_BLOCKS(name, X_STEP, Y_STEP, REVERSED, 1, 2)                                                           \
     NET_CONV_1X1_BLOCKS(name, X_STEP, Y_STEP, REVERSED, 1, 1)                                                           \
-    NET_HOT void name(int32_t core, int32_t cores, const net_conv_t *conv)                                              \
+    NET_HOT void name(const net_conv_t *conv)                                                                           \
     {                                                                                                                   \
         static const net_conv_blocks_t by_4[4] = {name##_4x1, name##_4x2, name##_4x3, name##_4x4};                      \
         static const net_conv_blocks_t by_1[4] = {name##_1x1, name##_1x2, name##_1x3, name##_1x4};                      \
-        for (int32_t single = 0; single < 2; ++single)                                                                  \
-            net_conv_channels(core, cores, 1, X_STEP, Y_STEP, single ? 1 : 4, conv, single ? conv->out / 4 * 4 : 0,     \
-                              single ? conv->out % 4 : conv->out / 4, single ? by_1 : by_4);                            \
+        net_conv_all(1, 1, X_STEP, Y_STEP, conv, by_4, by_1);                                                           \
     }
 
 /* dW of a 1x1 convolution, 4 output x 4 input channels, of the rows of x and dy. Both pointers walk to and fro. */
@@ -237,23 +235,42 @@ NET_KERNEL void net_conv_1x1_w_block(const int32_t S, const net_conv_w_t *conv, 
 
 typedef void (*net_conv_1x1_w_t)(const net_conv_w_t *conv, const float *x, const float *dy, float *dw, int32_t rows);
 
-/* Workers share out blocks of 4 x 4 channels and parts. */
-NET_KERNEL void net_conv_1x1_w_blocks(int32_t core, int32_t cores, const int32_t S, const net_conv_w_t *conv,
-                                      net_conv_1x1_w_t block)
+/* One block of 4 x 4 channels of one part, of all images: see net_conv_w_task. */
+NET_KERNEL void net_conv_1x1_w_task(const int32_t S, net_conv_w_t *conv, int32_t task, net_conv_1x1_w_t block)
 {
-    const int32_t across = conv->in / 4, blocks = across * (conv->out / 4), tasks = blocks * conv->parts;
-    const int32_t end = net_share(tasks, core + 1, cores);
+    const int32_t across = conv->in / 4, blocks = across * (conv->out / 4);
+    const int32_t part = conv->parts > 1 ? task / blocks : 0, within = task - part * blocks;
+    const int32_t o = within / across * 4, i = within % across * 4;
+    const int32_t row = net_share(conv->rows, part, conv->parts), to = net_share(conv->rows, part + 1, conv->parts);
+    const float *x = conv->x + i * conv->x_plane + row * S * conv->x_row;
+    const float *dy = conv->dy + o * conv->y_plane + row * conv->y_row;
+    const bool accumulate = conv->accumulate;
     NET_ROLLED
-    for (int32_t task = net_share(tasks, core, cores); task < end; ++task) {
-        const int32_t part = task / blocks, o = task % blocks / across * 4, i = task % across * 4;
-        const int32_t row = net_share(conv->rows, part, conv->parts), to = net_share(conv->rows, part + 1, conv->parts);
-        block(conv, conv->x + i * conv->x_plane + row * S * conv->x_row, conv->dy + o * conv->y_plane + row * conv->y_row,
-              conv->dw + part * conv->part + o * conv->w_out + i, to - row);
-    }
+    for (int32_t n = conv->images; n > 0; --n, x += conv->x_image, dy += conv->y_image, conv->accumulate = true)
+        block(conv, x, dy, conv->dw + part * conv->part + o * conv->w_out + i, to - row);
+    conv->accumulate = accumulate;
 }
 
-/* Defines name(core, cores, conv). For S = 1 a contiguous image is best taken as one row, or as one row per part. Channels
- * beyond multiples of four are done with NET_CONV_GRAD_W's functions.
+/* What blocks of 4 x 4 channels leave of dW: columns on the right, or what is below of the others. */
+NET_KERNEL net_conv_w_t net_conv_1x1_w_rest(const net_conv_w_t *conv, bool below)
+{
+    net_conv_w_t rest = *conv;
+    const int32_t in = conv->in / 4 * 4, out = conv->out / 4 * 4;
+    if (below) {
+        rest.dy += out * conv->y_plane;
+        rest.dw += out * conv->w_out;
+        rest.out -= out;
+        rest.in = in;
+    } else {
+        rest.x += in * conv->x_plane;
+        rest.dw += in;
+        rest.in -= in;
+    }
+    return rest;
+}
+
+/* Defines name(conv). For S = 1 a contiguous image is best taken as one row, or as one row per part. Channels beyond
+ * multiples of four are done with NET_CONV_GRAD_W's functions, which come last in the list of tasks.
  */
 #define NET_CONV_1X1_GRAD_W(name, S)                                                                                    \
     NET_CONV_GRAD_W(name##_rest, 1, S, 4)                                                                               \
@@ -261,24 +278,22 @@ NET_KERNEL void net_conv_1x1_w_blocks(int32_t core, int32_t cores, const int32_t
     {                                                                                                                   \
         net_conv_1x1_w_block(S, conv, x, dy, dw, rows);                                                                 \
     }                                                                                                                   \
-    NET_HOT void name(int32_t core, int32_t cores, const net_conv_w_t *conv)                                            \
+    NET_HOT void name##_rest_of(const net_conv_w_t *conv, int32_t task, bool below)                                     \
     {                                                                                                                   \
-        net_conv_1x1_w_blocks(core, cores, S, conv, name##_4x4);                                                        \
-        net_conv_w_t rest = *conv;                                                                                      \
-        const int32_t in = conv->in / 4 * 4, out = conv->out / 4 * 4;                                                   \
-        if (in < conv->in) {                                                                                            \
-            rest.x += in * conv->x_plane;                                                                               \
-            rest.dw += in;                                                                                              \
-            rest.in -= in;                                                                                              \
-            name##_rest(core, cores, &rest);                                                                            \
-        }                                                                                                               \
-        if (out < conv->out && in) {                                                                                    \
-            rest = *conv;                                                                                               \
-            rest.dy += out * conv->y_plane;                                                                             \
-            rest.dw += out * conv->w_out;                                                                               \
-            rest.out -= out;                                                                                            \
-            rest.in = in;                                                                                               \
-            name##_rest(core, cores, &rest);                                                                            \
+        net_conv_w_t rest = net_conv_1x1_w_rest(conv, below);                                                           \
+        name##_rest_task(&rest, (net_cut_t){rest.in, 1}, task);                                                         \
+    }                                                                                                                   \
+    NET_HOT void name(net_conv_w_t *conv)                                                                               \
+    {                                                                                                                   \
+        const int32_t in = conv->in / 4, out = conv->out / 4, blocks = conv->parts * in * out;                          \
+        const int32_t right = blocks + conv->parts * (conv->in % 4) * (out + conv->out % 4);                            \
+        const int32_t tasks = right + conv->parts * 4 * in * (conv->out % 4);                                           \
+        NET_ROLLED                                                                                                      \
+        for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed)) {                  \
+            if (task < blocks)                                                                                          \
+                net_conv_1x1_w_task(S, conv, task, name##_4x4);                                                         \
+            else                                                                                                        \
+                name##_rest_of(conv, task - (task < right ? blocks : right), task >= right);                            \
         }                                                                                                               \
     }
 

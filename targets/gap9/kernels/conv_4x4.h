@@ -15,6 +15,8 @@ typedef struct {
     float *y;
     int32_t in, out, rows, columns; /* channels of x, channels of y, and its rows and columns */
     int32_t x_row, x_plane, y_row, y_plane, w_in, w_out;
+    int32_t images, x_image, y_image; /* of a batch, and the strides between them */
+    int32_t *claimed; /* tasks of this call that are taken, 0 before it; in L1 */
     bool accumulate; /* start from y instead of from bias */
 } net_conv_t;
 
@@ -155,37 +157,52 @@ NET_KERNEL void net_conv_blocks(const int32_t K, const int32_t S, const bool REV
 typedef void (*net_conv_blocks_t)(const net_conv_t *conv, const float *x, const float *w, const float *bias, float *y,
                                   int32_t blocks);
 
-/* Channels [first, first + OUT * count) of y, OUT at a time. Workers share out blocks, in rows as long as possible.
- * `blocks` has the functions for 1, 2, 3 and 4 pixels.
- */
-NET_KERNEL void net_conv_channels(int32_t core, int32_t cores, const int32_t ROW_STEP, const int32_t X_STEP,
-                                  const int32_t Y_STEP, const int32_t OUT, const net_conv_t *conv, int32_t first,
-                                  int32_t count, const net_conv_blocks_t blocks[4])
+/* What a task is: blocks of one row of one image, and where its first is. */
+typedef struct {
+    int32_t image, channel, row, block, blocks;
+} net_conv_task_t;
+
+/* Task `task` of all: channels are the outer loop, then images, then rows. */
+NET_KERNEL net_conv_task_t net_conv_task(int32_t task, net_cut_t cut, int32_t rows, int32_t images)
 {
-    const int32_t whole = conv->columns / 4, left = conv->columns % 4, per_row = whole + (left > 0);
-    const int32_t tasks = count * conv->rows * per_row;
-    const int32_t begin = net_share(tasks, core, cores);
-    int32_t todo = net_share(tasks, core + 1, cores) - begin;
-    int32_t block = begin % per_row, row = begin / per_row % conv->rows;
-    int32_t o = first + begin / per_row / conv->rows * OUT;
+    net_conv_task_t at = {.blocks = cut.part};
+    if (cut.parts > 1) {
+        const int32_t line = task / cut.parts;
+        at.block = (task - line * cut.parts) * cut.part;
+        task = line;
+    }
+    at.channel = task / rows;
+    at.row = task - at.channel * rows;
+    if (images > 1) {
+        const int32_t image = at.channel;
+        at.channel = image / images;
+        at.image = image - at.channel * images;
+    }
+    return at;
+}
+
+/* The whole tile: output channels by four, then those that are left. Workers take parts of rows. `by_4` and `by_1` have the
+ * functions for 1, 2, 3 and 4 pixels.
+ */
+NET_KERNEL void net_conv_all(const int32_t K, const int32_t ROW_STEP, const int32_t X_STEP, const int32_t Y_STEP,
+                             const net_conv_t *conv, const net_conv_blocks_t by_4[4], const net_conv_blocks_t by_1[4])
+{
+    const int32_t whole = conv->columns / 4, left = conv->columns % 4, fours = conv->out / 4;
+    const net_cut_t cut = net_cut(whole + (left > 0), 16 * K * K * conv->in);
+    const int32_t tasks = (fours + conv->out % 4) * conv->images * conv->rows * cut.parts;
     NET_ROLLED
-    while (todo > 0) {
-        const float *x = conv->x + row * ROW_STEP * conv->x_row + block * 4 * X_STEP, *w = conv->w + o * conv->w_out;
-        const float *bias = conv->bias ? conv->bias + o : NULL;
-        float *y = conv->y + o * conv->y_plane + row * conv->y_row + block * 4 * Y_STEP;
-        const int32_t now = whole - block < todo ? whole - block : todo;
+    for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed)) {
+        const net_conv_task_t at = net_conv_task(task, cut, conv->rows, conv->images);
+        const net_conv_blocks_t *const blocks = at.channel < fours ? by_4 : by_1;
+        const int32_t o = at.channel < fours ? 4 * at.channel : 3 * fours + at.channel;
+        const float *x = conv->x + at.image * conv->x_image + at.row * ROW_STEP * conv->x_row + at.block * 4 * X_STEP;
+        const float *w = conv->w + o * conv->w_out, *bias = conv->bias ? conv->bias + o : NULL;
+        float *y = conv->y + at.image * conv->y_image + o * conv->y_plane + at.row * conv->y_row + at.block * 4 * Y_STEP;
+        const int32_t there = whole - at.block, now = there < at.blocks ? there : at.blocks;
         if (now > 0)
             blocks[3](conv, x, w, bias, y, now);
-        todo -= now;
-        if (left && todo > 0) {
+        if (left && now < at.blocks)
             blocks[left - 1](conv, x + 4 * X_STEP * now, w, bias, y + 4 * Y_STEP * now, 1);
-            --todo;
-        }
-        block = 0;
-        if (++row == conv->rows) {
-            row = 0;
-            o += OUT;
-        }
     }
 }
 
@@ -196,7 +213,7 @@ NET_KERNEL void net_conv_channels(int32_t core, int32_t cores, const int32_t ROW
         net_conv_blocks(K, S, REVERSED, OUT, PX, conv, x, w, bias, y, blocks);                                          \
     }
 
-/* Defines name(core, cores, conv): the whole tile, channels by four, then those that are left one by one. */
+/* Defines name(conv): the whole tile. */
 #define NET_CONV_4X4(name, K, S, REVERSED)                                                                              \
     NET_CONV_BLOCKS(name, K, S, REVERSED, 4, 4)                                                                         \
     NET_CONV_BLOCKS(name, K, S, REVERSED, 4, 3)                                                                         \
@@ -206,13 +223,11 @@ NET_KERNEL void net_conv_channels(int32_t core, int32_t cores, const int32_t ROW
     NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 3)                                                                         \
     NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 2)                                                                         \
     NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 1)                                                                         \
-    NET_HOT void name(int32_t core, int32_t cores, const net_conv_t *conv)                                              \
+    NET_HOT void name(const net_conv_t *conv)                                                                           \
     {                                                                                                                   \
         static const net_conv_blocks_t by_4[4] = {name##_4x1, name##_4x2, name##_4x3, name##_4x4};                      \
         static const net_conv_blocks_t by_1[4] = {name##_1x1, name##_1x2, name##_1x3, name##_1x4};                      \
-        for (int32_t single = 0; single < 2; ++single)                                                                  \
-            net_conv_channels(core, cores, S, S, 1, single ? 1 : 4, conv, single ? conv->out / 4 * 4 : 0,               \
-                              single ? conv->out % 4 : conv->out / 4, single ? by_1 : by_4);                            \
+        net_conv_all(K, S, S, 1, conv, by_4, by_1);                                                                     \
     }
 
 #endif

@@ -16,6 +16,8 @@ typedef struct {
     int32_t in, out, rows, columns; /* channels of x, channels of dy, and its rows and columns */
     int32_t x_row, x_plane, y_row, y_plane, w_out; /* w_out: between output channels of dw */
     int32_t parts, part;
+    int32_t images, x_image, y_image; /* of a batch, and the strides between them */
+    int32_t *claimed; /* tasks of this call that are taken, 0 before it; in L1 */
     bool accumulate; /* add to dw */
 } net_conv_w_t;
 
@@ -135,29 +137,35 @@ NET_KERNEL void net_conv_w_taps(const int32_t K, const int32_t S, const int32_t 
 typedef void (*net_conv_w_taps_t)(const net_conv_w_t *conv, const float *x, const float *dy, float *dw, int32_t rows,
                                   int32_t ky, int32_t count);
 
-/* Output channels [first, first + OUT * blocks), OUT at a time. Workers share out rows of taps. */
-NET_KERNEL void net_conv_w_channels(int32_t core, int32_t cores, const int32_t K, const int32_t S, const int32_t OUT,
-                                    const net_conv_w_t *conv, int32_t first, int32_t blocks, net_conv_w_taps_t taps)
+/* How the rows of taps of one block of output channels are cut. */
+NET_KERNEL net_cut_t net_conv_w_cut(const int32_t K, const int32_t OUT, const net_conv_w_t *conv)
 {
-    const int32_t per_block = conv->in * K, tasks = conv->parts * blocks * per_block;
-    const int32_t begin = net_share(tasks, core, cores);
-    int32_t todo = net_share(tasks, core + 1, cores) - begin;
-    int32_t task = begin % per_block, block = begin / per_block % blocks, part = begin / per_block / blocks;
+    return net_cut(conv->in * K, OUT * K * conv->rows * conv->columns);
+}
+
+/* Tasks there are: some rows of taps of OUT output channels and one part each, then those of single output channels. */
+NET_KERNEL int32_t net_conv_w_tasks(const int32_t OUT, const net_conv_w_t *conv, net_cut_t cut)
+{
+    return conv->parts * (conv->out / OUT + conv->out % OUT) * cut.parts;
+}
+
+/* One task, of all images: `conv` is the worker's own, which says to accumulate from the second image on. */
+NET_KERNEL void net_conv_w_task(const int32_t K, const int32_t S, const int32_t OUT, net_conv_w_t *conv, net_cut_t cut,
+                                int32_t task, net_conv_w_taps_t by_out, net_conv_w_taps_t by_1)
+{
+    const int32_t many = conv->out / OUT, line = task / cut.parts, first = (task - line * cut.parts) * cut.part;
+    const int32_t i = first / K, ky = first - i * K, block = conv->parts > 1 ? line / conv->parts : line;
+    const int32_t left = conv->in * K - first, count = left < cut.part ? left : cut.part;
+    const int32_t part = line - block * conv->parts, o = block < many ? block * OUT : (OUT - 1) * many + block;
+    const int32_t row = net_share(conv->rows, part, conv->parts), end = net_share(conv->rows, part + 1, conv->parts);
+    const float *x = conv->x + i * conv->x_plane + (row * S + ky) * conv->x_row;
+    const float *dy = conv->dy + o * conv->y_plane + row * conv->y_row;
+    float *const dw = conv->dw + part * conv->part + o * conv->w_out + first * K;
+    const bool accumulate = conv->accumulate;
     NET_ROLLED
-    while (todo > 0) {
-        const int32_t row = net_share(conv->rows, part, conv->parts), end = net_share(conv->rows, part + 1, conv->parts);
-        const int32_t o = first + block * OUT, i = task / K, ky = task % K;
-        const int32_t now = per_block - task < todo ? per_block - task : todo;
-        taps(conv, conv->x + i * conv->x_plane + (row * S + ky) * conv->x_row,
-             conv->dy + o * conv->y_plane + row * conv->y_row,
-             conv->dw + part * conv->part + o * conv->w_out + i * K * K + ky * K, end - row, ky, now);
-        todo -= now;
-        task = 0;
-        if (++block == blocks) {
-            block = 0;
-            ++part;
-        }
-    }
+    for (int32_t n = conv->images; n > 0; --n, x += conv->x_image, dy += conv->y_image, conv->accumulate = true)
+        (block < many ? by_out : by_1)(conv, x, dy, dw, end - row, ky, count);
+    conv->accumulate = accumulate;
 }
 
 /* Adds up the sums of parts, after a barrier: dw[j] = parts[j] + parts[j + part] + ... for j < count. */
@@ -176,7 +184,7 @@ NET_KERNEL void net_add_parts(int32_t core, int32_t cores, float *dw, const floa
     }
 }
 
-/* Defines name(core, cores, conv). OUT output channels are taken together: 4 up to K = 4, 2 beyond. */
+/* Defines name(conv), and name_task for one task. OUT output channels are taken together: 4 up to K = 4, 2 beyond. */
 #define NET_CONV_GRAD_W(name, K, S, OUT)                                                                                \
     NET_HOT void name##_block(const net_conv_w_t *conv, const float *x, const float *dy, float *dw, int32_t rows,       \
                               int32_t ky, int32_t count)                                                                \
@@ -188,12 +196,17 @@ NET_KERNEL void net_add_parts(int32_t core, int32_t cores, float *dw, const floa
     {                                                                                                                   \
         net_conv_w_taps(K, S, 1, conv, x, dy, dw, rows, ky, count);                                                     \
     }                                                                                                                   \
-    NET_HOT void name(int32_t core, int32_t cores, const net_conv_w_t *conv)                                            \
+    NET_HOT void name##_task(net_conv_w_t *conv, net_cut_t cut, int32_t task)                                           \
     {                                                                                                                   \
-        if (conv->out / OUT)                                                                                            \
-            net_conv_w_channels(core, cores, K, S, OUT, conv, 0, conv->out / OUT, name##_block);                        \
-        if (conv->out % OUT)                                                                                            \
-            net_conv_w_channels(core, cores, K, S, 1, conv, conv->out / OUT * OUT, conv->out % OUT, name##_single);     \
+        net_conv_w_task(K, S, OUT, conv, cut, task, name##_block, name##_single);                                       \
+    }                                                                                                                   \
+    NET_HOT void name(net_conv_w_t *conv)                                                                               \
+    {                                                                                                                   \
+        const net_cut_t cut = net_conv_w_cut(K, OUT, conv);                                                             \
+        const int32_t tasks = net_conv_w_tasks(OUT, conv, cut);                                                         \
+        NET_ROLLED                                                                                                      \
+        for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed))                    \
+            name##_task(conv, cut, task);                                                                               \
     }
 
 #endif

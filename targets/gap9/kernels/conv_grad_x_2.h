@@ -135,32 +135,25 @@ NET_KERNEL void net_grad_x_2_blocks(const int32_t K, const int32_t PHASE_Y, cons
 typedef void (*net_grad_x_2_blocks_t)(const net_conv_t *conv, const float *x, const float *w, float *y, bool second_row,
                                       int32_t columns, int32_t blocks);
 
-/* Workers share out blocks, in rows as long as possible. `blocks` has the functions for 1, 2, 3 and 4 columns of dY. */
-NET_KERNEL void net_grad_x_2(int32_t core, int32_t cores, const net_conv_t *conv, const net_grad_x_2_blocks_t blocks[4])
+/* Workers take parts of pairs of rows. `blocks` has the functions for 1, 2, 3 and 4 columns of dY. */
+NET_KERNEL void net_grad_x_2(const int32_t K, const net_conv_t *conv, const net_grad_x_2_blocks_t blocks[4])
 {
     const int32_t pairs = (conv->rows + 1) / 2, whole = (conv->columns + 1) / 2 / 4, left = (conv->columns + 1) / 2 % 4;
-    const int32_t per_row = whole + (left > 0), tasks = conv->out * pairs * per_row;
-    const int32_t begin = net_share(tasks, core, cores);
-    int32_t todo = net_share(tasks, core + 1, cores) - begin;
-    int32_t block = begin % per_row, pair = begin / per_row % pairs, i = begin / per_row / pairs;
+    const net_cut_t cut = net_cut(whole + (left > 0), 4 * K * K * conv->in);
+    const int32_t tasks = conv->out * conv->images * pairs * cut.parts;
     NET_ROLLED
-    while (todo > 0) {
-        const float *x = conv->x + pair * conv->x_row + 4 * block, *w = conv->w + i * conv->w_out;
-        float *y = conv->y + i * conv->y_plane + 2 * pair * conv->y_row + 8 * block;
-        const int32_t now = whole - block < todo ? whole - block : todo, columns = conv->columns - 8 * block;
-        const bool second_row = 2 * pair + 1 < conv->rows;
+    for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed)) {
+        const net_conv_task_t at = net_conv_task(task, cut, pairs, conv->images);
+        const float *x = conv->x + at.image * conv->x_image + at.row * conv->x_row + 4 * at.block;
+        const float *w = conv->w + at.channel * conv->w_out;
+        float *y = conv->y + at.image * conv->y_image + at.channel * conv->y_plane + 2 * at.row * conv->y_row + 8 * at.block;
+        const int32_t there = whole - at.block, now = there < at.blocks ? there : at.blocks;
+        const int32_t columns = conv->columns - 8 * at.block;
+        const bool second_row = 2 * at.row + 1 < conv->rows;
         if (now > 0)
             blocks[3](conv, x, w, y, second_row, columns, now);
-        todo -= now;
-        if (left && todo > 0) {
+        if (left && now < at.blocks)
             blocks[left - 1](conv, x + 4 * now, w, y + 8 * now, second_row, columns - 8 * now, 1);
-            --todo;
-        }
-        block = 0;
-        if (++pair == pairs) {
-            pair = 0;
-            ++i;
-        }
     }
 }
 
@@ -171,16 +164,16 @@ NET_KERNEL void net_grad_x_2(int32_t core, int32_t cores, const net_conv_t *conv
         net_grad_x_2_blocks(K, PHASE_Y, PHASE_X, PX, conv, x, w, y, second_row, columns, blocks);                       \
     }
 
-/* Defines name(core, cores, conv). K is 2 or more. */
+/* Defines name(conv). K is 2 or more. */
 #define NET_CONV_GRAD_X_2(name, K, PHASE_Y, PHASE_X)                                                                    \
     NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 4)                                                                   \
     NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 3)                                                                   \
     NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 2)                                                                   \
     NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 1)                                                                   \
-    NET_HOT void name(int32_t core, int32_t cores, const net_conv_t *conv)                                              \
+    NET_HOT void name(const net_conv_t *conv)                                                                           \
     {                                                                                                                   \
         static const net_grad_x_2_blocks_t blocks[4] = {name##_1, name##_2, name##_3, name##_4};                        \
-        net_grad_x_2(core, cores, conv, blocks);                                                                        \
+        net_grad_x_2(K, conv, blocks);                                                                                  \
     }
 
 #endif

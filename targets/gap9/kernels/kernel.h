@@ -1,9 +1,9 @@
 /* Common to all kernels: how loops are unrolled, and how work is shared out.
  *
  * Kernels compute on tiles in L1, all workers together: each is called by every worker with its index and the number of
- * workers, does its own share and returns; barriers are the caller's. Shares are static, and no result depends on the
- * number of workers. Arguments in CAPITALS must be constants: after inlining they specialise the kernel. Strides are in
- * floats.
+ * workers, does its share and returns; barriers are the caller's. Shares are static, or tasks that workers claim; no result
+ * depends on the number of workers or on who did what. Arguments in CAPITALS must be constants: after inlining they
+ * specialise the kernel. Strides are in floats.
  */
 #ifndef NET_KERNEL_H
 #define NET_KERNEL_H
@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "pmsis.h"
 
 #define NET_KERNEL static inline __attribute__((always_inline))
 
@@ -67,15 +69,39 @@
 
 #define net_rarely(condition) __builtin_expect((condition), 0)
 
-/* First of `count` tasks that a worker does; those of the next worker start where its own end. Of the two cores that share
- * an FPU, i and i + 4, the second is done a little earlier with the same work (measured on GVSoC): it gets 67 tasks for 61.
- */
+/* First of `count` items that a worker does, or that are in a part; those of the next one start where its own end. */
 NET_KERNEL int32_t net_share(int32_t count, int32_t core, int32_t cores)
 {
-    const uint32_t tasks = (uint32_t)count;
-    if (cores == 8)
-        return (int32_t)(tasks * (uint32_t)(core <= 4 ? 61 * core : 67 * core - 24) >> 9);
-    return (int32_t)(tasks * (uint32_t)core / (uint32_t)cores);
+    const uint32_t items = (uint32_t)count * (uint32_t)core;
+    return (int32_t)(cores == 8 ? items >> 3 : items / (uint32_t)cores); /* a division takes as long as a barrier and more */
+}
+
+/* The next task of a list from which all workers take, each task exactly once. The counter is 0 before the first. Two cores
+ * share an FPU, and one of them is faster: with equal shares it would leave the other alone at the end.
+ */
+NET_KERNEL int32_t net_claim(int32_t *claimed)
+{
+    pi_cl_team_critical_enter();
+    const int32_t task = *claimed;
+    *claimed = task + 1;
+    pi_cl_team_critical_exit();
+    return task;
+}
+
+/* How a line of `items` is cut for tasks: no shorter than is worth a claim, no longer than lets all end together. */
+typedef struct {
+    int32_t parts, part; /* of a line, and the items of one; the last part may have fewer */
+} net_cut_t;
+
+#define NET_TASK_MACS 6000 /* multiply-accumulates of a task, where a line has as many */
+
+NET_KERNEL net_cut_t net_cut(int32_t items, int32_t item_macs)
+{
+    const int32_t most = 1 + NET_TASK_MACS / item_macs;
+    if (items <= most)
+        return (net_cut_t){1, items};
+    const int32_t parts = (items + most - 1) / most;
+    return (net_cut_t){parts, (items + parts - 1) / parts};
 }
 
 #endif

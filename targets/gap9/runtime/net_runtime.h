@@ -57,6 +57,7 @@ typedef struct {
     int32_t begin[NET_MAX_LOOPS];
     int32_t end[NET_MAX_LOOPS];
     int32_t core, cores; /* of the team, for phases whose workers share the work out themselves */
+    int32_t *claimed;    /* of the phase: tasks that workers have taken from its list, 0 at first; see net_claim */
     bool first, last;
     bool leader; /* this worker has the first iterations: the one that counts calls */
 } net_range_t;

@@ -51,6 +51,7 @@ typedef struct {
     uint32_t tiles; /* computed by this entry */
     shape_table_t shape;
     work_table_t work;
+    int32_t claimed[NET_MAX_PHASES]; /* tasks of the tile that workers have taken, by phase */
 } walker_t;
 
 /* Worker stacks are small: moving tiles and computing have frames of their own, so that neither stands on the other's. */
@@ -364,6 +365,8 @@ static void set_loops(walker_t *w)
 
 OWN_FRAME static void begin_tile(walker_t *w)
 {
+    for (int32_t p = 0; p < w->work.head.phase_count; ++p)
+        w->claimed[p] = 0;
     if (w->work.head.simple) {
         tell_kernel(w);
         return;
@@ -431,7 +434,7 @@ static int32_t share(int32_t size, int32_t part, int32_t parts)
     return parts == 8 ? size * part >> 3 : size * part / parts; /* a division takes as long as a barrier and more */
 }
 
-OWN_FRAME static void compute(const walker_t *w, int32_t core, int32_t cores)
+OWN_FRAME static void compute(walker_t *w, int32_t core, int32_t cores)
 {
     const net_tile_t *const tile = &w->tile;
     net_range_t range; /* set field by field: clearing what no loop uses would take longer than a barrier */
@@ -447,6 +450,7 @@ OWN_FRAME static void compute(const walker_t *w, int32_t core, int32_t cores)
         }
         bool busy = phase.core_loop == NET_TEAM || core == 0;
         range.leader = core == 0;
+        range.claimed = &w->claimed[p];
         if (phase.core_loop >= 0) {
             const net_interval_t all = tile->loop[phase.core_loop];
             range.begin[phase.core_loop] = all.start + share(all.size, core, cores);

@@ -91,14 +91,14 @@ static void Conv_main_2(const net_tile_t *tile, const net_range_t *range)
         .y_plane = Y_box->stride[1],
         .w_in = W_box->stride[1],
         .w_out = W_box->stride[0],
+        .images = (range->end[LOOP_N] - range->begin[LOOP_N]),
+        .y_image = Y_box->stride[0],
+        .claimed = range->claimed,
         .accumulate = !range->first,
     };
     conv.x_plane = conv.x_row * ((rows - 1) * 2 + 3);
-    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
-        net_conv_4x4_3_2_false(range->core, range->cores, &conv);
-        conv.x += conv.in * conv.x_plane;
-        conv.y += Y_box->stride[0];
-    }
+    conv.x_image = conv.in * conv.x_plane;
+    net_conv_4x4_3_2_false(&conv);
 }
 
 static void BatchNormInternal_mean_1(const net_tile_t *tile, const net_range_t *range)
@@ -369,14 +369,14 @@ static void Conv_main_4(const net_tile_t *tile, const net_range_t *range)
         .y_plane = Y_box->stride[1],
         .w_in = W_box->stride[1],
         .w_out = W_box->stride[0],
+        .images = (range->end[LOOP_N] - range->begin[LOOP_N]),
+        .y_image = Y_box->stride[0],
+        .claimed = range->claimed,
         .accumulate = !range->first,
     };
     conv.x_plane = conv.x_row * ((rows - 1) * 1 + 3);
-    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
-        net_conv_4x4_3_1_false(range->core, range->cores, &conv);
-        conv.x += conv.in * conv.x_plane;
-        conv.y += Y_box->stride[0];
-    }
+    conv.x_image = conv.in * conv.x_plane;
+    net_conv_4x4_3_1_false(&conv);
 }
 
 static void Add_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -1105,13 +1105,13 @@ static void ConvGradX_main_2(const net_tile_t *tile, const net_range_t *range)
         .y_plane = dX_box->stride[1],
         .w_in = W_box->stride[0],
         .w_out = W_box->stride[1],
+        .images = (range->end[LOOP_N] - range->begin[LOOP_N]),
+        .x_image = (range->end[LOOP_CO] - range->begin[LOOP_CO]) * rows * columns,
+        .y_image = dX_box->stride[0],
+        .claimed = range->claimed,
         .accumulate = !range->first,
     };
-    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
-        net_conv_4x4_3_1_true(range->core, range->cores, &conv);
-        conv.x += conv.in * conv.x_plane;
-        conv.y += dX_box->stride[0];
-    }
+    net_conv_4x4_3_1_true(&conv);
 }
 
 static void ConvGradW_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -1160,15 +1160,14 @@ static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
         .w_out = dW_box->stride[0],
         .parts = 1,
         .part = 0,
+        .images = (range->end[LOOP_N] - range->begin[LOOP_N]),
+        .y_image = dY_box->stride[0],
+        .claimed = range->claimed,
         .accumulate = !range->first,
     };
     conv.x_plane = conv.x_row * ((rows - 1) * 1 + 3);
-    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
-        net_conv_grad_w_3_1_4(range->core, range->cores, &conv);
-        conv.x += conv.in * conv.x_plane;
-        conv.dy += dY_box->stride[0];
-        conv.accumulate = true;
-    }
+    conv.x_image = conv.in * conv.x_plane;
+    net_conv_grad_w_3_1_4(&conv);
 }
 
 static void BatchNormalizationGrad_sums_1(const net_tile_t *tile, const net_range_t *range)
@@ -1387,15 +1386,14 @@ static void ConvGradW_main_4(const net_tile_t *tile, const net_range_t *range)
         .w_out = dW_box->stride[0],
         .parts = 1,
         .part = 0,
+        .images = (range->end[LOOP_N] - range->begin[LOOP_N]),
+        .y_image = dY_box->stride[0],
+        .claimed = range->claimed,
         .accumulate = !range->first,
     };
     conv.x_plane = conv.x_row * ((rows - 1) * 2 + 3);
-    for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
-        net_conv_grad_w_3_2_4(range->core, range->cores, &conv);
-        conv.x += conv.in * conv.x_plane;
-        conv.dy += dY_box->stride[0];
-        conv.accumulate = true;
-    }
+    conv.x_image = conv.in * conv.x_plane;
+    net_conv_grad_w_3_2_4(&conv);
 }
 
 static void SGD_main_1(const net_tile_t *tile, const net_range_t *range)

@@ -24,6 +24,7 @@ typedef struct {
 } mailbox_t;
 
 static mailbox_t mailbox __attribute__((section(".l1_data")));
+static volatile uint32_t critical_section __attribute__((section(".l1_data"))); /* not 0: a worker is in it */
 uint32_t hal_trap_lock __attribute__((section(".l1_data")));
 
 static bool cluster_is_running, cluster_is_open;
@@ -255,6 +256,14 @@ void pi_cl_team_fork(int nb_cores, void (*entry)(void *), void *arg)
 }
 
 void pi_cl_team_barrier(void) { hal_load_event(EU_BARRIER(TEAM_BARRIER) + EU_BARRIER_TRIGGER_WAIT_CLEAR); }
+
+void pi_cl_team_critical_enter(void)
+{
+    while (hal_load((uint32_t)(uintptr_t)&critical_section + L1_TEST_AND_SET)) {
+    }
+}
+
+void pi_cl_team_critical_exit(void) { critical_section = 0; }
 
 uint32_t pi_core_id(void)
 {

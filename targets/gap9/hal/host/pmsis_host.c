@@ -82,6 +82,29 @@ void hal_require_worker0(const char *function)
         hal_fail("%s: only for worker 0 of a team", function);
 }
 
+/* ---- critical section ---------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t critical_section = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool is_in_critical_section;
+
+void pi_cl_team_critical_enter(void)
+{
+    if (role != HAL_WORKER)
+        hal_fail("pi_cl_team_critical_enter: only for workers of a team");
+    if (is_in_critical_section)
+        hal_fail("pi_cl_team_critical_enter: inside a critical section");
+    pthread_mutex_lock(&critical_section);
+    is_in_critical_section = true;
+}
+
+void pi_cl_team_critical_exit(void)
+{
+    if (!is_in_critical_section)
+        hal_fail("pi_cl_team_critical_exit: outside of a critical section");
+    is_in_critical_section = false;
+    pthread_mutex_unlock(&critical_section);
+}
+
 /* ---- barrier ------------------------------------------------------------------------------------------------- */
 
 /* " 0 3 4": the workers in a state; the lock is held. */
@@ -138,6 +161,8 @@ void pi_cl_team_barrier(void)
 {
     if (role != HAL_WORKER)
         hal_fail("pi_cl_team_barrier: only for workers of a team");
+    if (is_in_critical_section)
+        hal_fail("pi_cl_team_barrier: inside a critical section");
     pthread_mutex_lock(&team.lock);
     unsigned generation = atomic_load_explicit(&team.generation, memory_order_relaxed);
     team.states[core] = WAITING;
