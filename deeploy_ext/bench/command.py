@@ -49,7 +49,7 @@ def bench(given: Sequence[str]) -> int:
     target = load_target("gap9")
     cases = load_cases(Path(args.shapes) if args.shapes else SHAPES, args.op.split(",") if args.op else ())
     engine = engines.select(
-        engines.EngineOptions(args.engine, args.cc, args.gvsoc, args.gvsoc_target, args.isa, args.time_limit, False)
+        engines.EngineOptions(args.engine, args.cc, args.gvsoc, args.gvsoc_target, args.isa, args.time_limit, events=True)
     )
     options = PlanOptions(double_buffer=args.db, default_level="L2", kernels=args.kernels, dispatch=args.dispatch)
     output = OutputFile("--json", args.json) if args.json else None

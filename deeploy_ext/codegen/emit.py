@@ -20,8 +20,10 @@ from deeploy_ext.planning.plan import BodyPlan, Group, Placement, Plan
 from deeploy_ext.planning.target import Target, load_target
 from deeploy_ext.training.task import TrainingTask
 
-RUNTIME_SOURCES = ("net_memory.c", "net_state.c", "net_transfer.c", "net_walker.c")
-RUNTIME_HEADERS = ("net_runtime.h", "net_state.h", "net_trace.h", "net_transfer.h", "net_index.h", "net_math.h")
+RUNTIME_SOURCES = ("net_memory.c", "net_nest.c", "net_state.c", "net_transfer.c", "net_walker.c")
+RUNTIME_HEADERS = (
+    "net_claim.h", "net_index.h", "net_math.h", "net_nest.h", "net_runtime.h", "net_state.h", "net_trace.h", "net_transfer.h",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -98,12 +98,13 @@ class Tables:
             rows.append(
                 f"{{{home.address}, {size}, {{{slots}}}, {{{stages}}}, {axes}, "
                 f"NET_{home.level}, {_STAGES[block.stage]}, {len(block.axes)}, {block.item}, {len(block.slots)}, "
-                f"{mask:#x}, {str(block.loaded).lower()}, {str(block.stored).lower()}}} "
+                f"{mask:#x}, {_flags(block.loaded, block.stored)}}} "
                 f"/* {block.operand}: {c_comment(block.value, 40)} */"
             )
             axes += len(block.axes)
-        simple = str(_simple(group, homes)).lower()
-        head = f"{{{len(phases)}, {len(rows)}, {simple}, {group.scratch}, {group.scratch_bytes}}}"
+        staged = any(block.stage != "none" for block in group.blocks)
+        refilled = any(block.loaded and block.stored for block in group.blocks)
+        head = f"{{{len(phases)}, {len(rows)}, {_flags(_simple(group, homes), staged, refilled)}, {group.scratch}, {group.scratch_bytes}}}"
         kind = f"struct {{ net_work_t head; net_phase_t phases[{len(phases)}]; net_block_t blocks[{len(rows)}]; }}"
         return self._define("work", kind, f"{head}, {{{', '.join(phases)}}}, {{{wrap(rows)}}}")
 
@@ -112,6 +113,10 @@ def _simple(group: Group, homes: dict[str, Placement]) -> bool:
     """Whether a group is one tile of whole tensors, none of which passes through L2 on its way."""
     whole = all(axis.regions == ((0, axis.extent),) for block in group.blocks for axis in block.axes)
     return group.tiles == 1 and whole and all(homes[block.value].level != "L3" for block in group.blocks)
+
+
+def _flags(*flags: bool) -> str:
+    return ", ".join(str(flag).lower() for flag in flags)
 
 
 def wrap(rows: list[str]) -> str:

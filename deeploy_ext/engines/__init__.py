@@ -28,6 +28,7 @@ class EngineOptions:
         gvsoc_target: model of the board.
         isa: instruction set that kernels may use on gvsoc.
         time_limit: seconds of wall-clock time for a run.
+        events: count instructions and stalls on gvsoc, too.
         host_only: an option is given that only the host engine has; ``auto`` is host then.
     """
 
@@ -37,6 +38,7 @@ class EngineOptions:
     gvsoc_target: str = "gap9like"
     isa: str = "xpulp"
     time_limit: float | None = None
+    events: bool = False
     host_only: bool = False
 
 
@@ -78,5 +80,6 @@ def _gvsoc(options: EngineOptions, note: str) -> GvsocEngine:
         isa=options.isa,
         compiler=options.compiler,
         time_limit=options.time_limit,
+        events=options.events,
         note=note,
     )

@@ -56,6 +56,7 @@ class GvsocEngine:
         isa: "xpulp" lets kernels use hardware loops and post-increment accesses, "rv32" does not.
         compiler: name or path of the C compiler; None: the first that works.
         time_limit: seconds of wall-clock time for one run; None: by what the cost model predicts.
+        events: count what :data:`EVENTS` names, too, which costs every tile some cycles.
         jobs: files compiled at the same time.
         note: what the user should know about the choice of this engine.
 
@@ -72,6 +73,7 @@ class GvsocEngine:
         isa: str = "xpulp",
         compiler: str | None = None,
         time_limit: float | None = None,
+        events: bool = False,
         jobs: int = 2,
         note: str = "",
     ) -> None:
@@ -82,7 +84,7 @@ class GvsocEngine:
         self.installation: Installation = find_installation(installation)
         self.compiler: RiscvCompiler = find_riscv_compiler(compiler)
         self._target, self._isa, self._time_limit, self._jobs = target, isa, time_limit, jobs
-        self._note = note
+        self._events, self._note = events, note
 
     @property
     def name(self) -> str:
@@ -177,7 +179,7 @@ class GvsocEngine:
             link_.symlink_to((built.program.directory / name).resolve())
         longest = max(built.program.predicted.values(), default=0)
         limit = min(SLACK * longest + 50_000_000, MOST_CYCLES)
-        (built.directory / "run.bin").write_bytes(struct.pack("<II", rounds, limit))
+        (built.directory / "run.bin").write_bytes(struct.pack("<III", rounds, limit, self._events))
 
     def _simulate(self, configuration: Path, built: Built, limit: float) -> str:
         """What the program printed; everything that it or the simulator says also goes to ``run.log``."""

@@ -15,6 +15,7 @@
 typedef struct {
     uint32_t rounds;
     uint32_t task_limit; /* cycles */
+    uint32_t events;     /* 1: to be counted */
 } request_t;
 
 static const char *input_name;
@@ -120,7 +121,7 @@ int main(void)
     driver_close();
     hal_set_capacities(NET_L1_CAPACITY, NET_L2_CAPACITY, NET_L3_CAPACITY);
     hal_set_task_limit(request.task_limit);
-    hal_set_profile(profile, TEST_GROUPS);
+    hal_set_profile(profile, TEST_GROUPS, request.events);
     output = hal_file_open("out.bin", true);
     if (output < 0)
         driver_fail("out.bin: cannot be opened");

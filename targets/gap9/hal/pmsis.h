@@ -9,7 +9,7 @@
  *   fabric controller (FC)   pi_l2_*, pi_cl_l1_*, pi_cluster_*, pi_ram_* (blocking), pi_open_from_conf
  *   cluster controller       pi_cl_l1_*, pi_cl_team_fork; runs the task that pi_cluster_send_task_to_cl sent and is
  *                            blocked in the join while its team works
- *   worker 0                 pi_cl_dma_*, pi_cl_ram_*: *all* DMA and L3 traffic, between barriers; net_trace_*
+ *   worker 0                 pi_cl_dma_*, pi_cl_ram_*: *all* DMA and L3 traffic; net_trace_*
  *   every worker             pi_core_id, pi_cl_team_barrier, pi_cl_team_critical_*
  *
  * Transfers are asynchronous. Each command or request needs its own descriptor, alive and untouched until it is waited

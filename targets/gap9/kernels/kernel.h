@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pmsis.h"
+#include "net_claim.h"
 
 #define NET_KERNEL static inline __attribute__((always_inline))
 
@@ -74,18 +74,6 @@ NET_KERNEL int32_t net_share(int32_t count, int32_t core, int32_t cores)
 {
     const uint32_t items = (uint32_t)count * (uint32_t)core;
     return (int32_t)(cores == 8 ? items >> 3 : items / (uint32_t)cores); /* a division takes as long as a barrier and more */
-}
-
-/* The next task of a list from which all workers take, each task exactly once. The counter is 0 before the first. Two cores
- * share an FPU, and one of them is faster: with equal shares it would leave the other alone at the end.
- */
-NET_KERNEL int32_t net_claim(int32_t *claimed)
-{
-    pi_cl_team_critical_enter();
-    const int32_t task = *claimed;
-    *claimed = task + 1;
-    pi_cl_team_critical_exit();
-    return task;
 }
 
 /* How a line of `items` is cut for tasks: no shorter than is worth a claim, no longer than lets all end together. */

@@ -1,8 +1,7 @@
 /* Runtime of an emitted network: types of its constant tables, and the walker that runs a tile nest.
  *
  * An entry (step, update) is a list of groups; a group is one tile nest with one or more bodies. All workers run the
- * same walker: worker 0 issues every DMA and L3 transfer between barriers, then all compute. The team is forked once
- * per entry.
+ * same walker; worker 0 issues every DMA and L3 transfer. The team is forked once per entry.
  */
 #ifndef NET_RUNTIME_H
 #define NET_RUNTIME_H
@@ -12,7 +11,7 @@
 
 #include "pmsis.h"
 
-#define NET_RUNTIME_BYTES 3072 /* L1 that the walker uses; as in target.toml */
+#define NET_RUNTIME_BYTES 5120 /* L1 that the walker uses; as in target.toml */
 #define NET_MAX_LOOPS 8
 #define NET_MAX_RANK 4
 #define NET_MAX_OPERANDS 10
@@ -126,7 +125,9 @@ typedef struct {
 /* What a tile nest computes; its phases and then its operands follow. */
 typedef struct {
     uint8_t phase_count, block_count;
-    bool simple; /* one tile, of whole tensors at home in L1 or L2 */
+    bool simple;   /* one tile, of whole tensors at home in L1 or L2 */
+    bool staged;   /* an operand passes through L2 on its way */
+    bool refilled; /* an operand is stored and loaded, so that its slot has to be empty before it is filled */
     uint32_t scratch, scratch_bytes; /* in L1 */
 } net_work_t;
 

@@ -41,6 +41,32 @@ void net_issue_dma(net_transfers_t *t, bool out, uint32_t l2, uint32_t l1, uint3
         pi_cl_dma_cmd_2d(far, near, lines * length, stride, length, direction, command);
 }
 
+void net_defer_load(net_transfers_t *t, bool out, uint32_t l2, uint32_t l1, uint32_t lines, uint32_t length, uint32_t stride)
+{
+    (void)out;
+    if (t->listed == NET_MAX_DEFERRED) {
+        t->overflown = true;
+        return;
+    }
+    t->deferred[t->listed++] = (net_deferred_t){l2, l1, lines, length, stride};
+}
+
+void net_defer_store(net_transfers_t *t, bool out, uint32_t l2, uint32_t l1, uint32_t lines, uint32_t length, uint32_t stride)
+{
+    net_defer_load(t, out, l2, l1, lines, length, stride);
+    t->stores = t->listed;
+}
+
+static void issue_deferred(net_transfers_t *t, bool out, uint32_t begin, uint32_t end)
+{
+    for (const net_deferred_t *d = t->deferred + begin; d != t->deferred + end; ++d)
+        net_issue_dma(t, out, d->l2, d->l1, d->lines, d->length, d->stride);
+}
+
+void net_issue_deferred_stores(net_transfers_t *t) { issue_deferred(t, true, 0, t->stores); }
+
+void net_issue_deferred_loads(net_transfers_t *t) { issue_deferred(t, false, t->stores, t->listed); }
+
 void net_issue_ram(net_transfers_t *t, bool out, uint32_t l3, uint32_t l2, uint32_t lines, uint32_t length, uint32_t stride)
 {
     struct pi_device *const ram = &net_memory.ram;

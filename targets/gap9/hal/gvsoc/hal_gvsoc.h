@@ -118,7 +118,9 @@ typedef struct {
     uint32_t events[HAL_EVENTS];
 } hal_profile_t;
 
-/* Where to write them; `count` rows. Sums are the reader's, between tasks: here they would take time of their own. */
-void hal_set_profile(hal_profile_t *rows, uint32_t count);
+/* Where to write them; `count` rows. Sums are the reader's, between tasks: here they would take time of their own, as events
+ * do, which are counted if they are wanted.
+ */
+void hal_set_profile(hal_profile_t *rows, uint32_t count, bool events);
 
 #endif

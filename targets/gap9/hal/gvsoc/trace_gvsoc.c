@@ -13,49 +13,45 @@ static struct {
     uint32_t group_begin, kernel_begin, wait_begin;
     uint32_t kernel, wait;
     uint32_t events[HAL_EVENTS];
+    bool counts_events, in_kernel;
 } now __attribute__((section(".l1_data")));
 
-void hal_set_profile(hal_profile_t *rows, uint32_t count)
+void hal_set_profile(hal_profile_t *rows, uint32_t count, bool events)
 {
     profile = rows;
     profile_rows = count;
+    now.counts_events = events;
 }
 
-/* Performance counters of the core, by their CSR: which one counts what is the same on the model and on RI5CY. */
-#define CSR_EVENTS_ENABLED "0xcc0"
-#define CSR_COUNTING "0xcc1"
-#define CSR_INSTRUCTIONS "0x781"
-#define CSR_LOAD_STALLS "0x782"
-#define CSR_FETCH_STALLS "0x784"
-#define CSR_BANK_STALLS "0x790"
-#define CSR_FPU_STALLS "0x792"
+/* Adds each performance counter of the core to its event. Which CSR counts what is the same on the model and on RI5CY. */
+#define ADD(event, csr)                                                 \
+    do {                                                                \
+        uint32_t count;                                                 \
+        __asm__ volatile("csrr %0, " csr : "=r"(count));                \
+        now.events[event] += sign * count;                              \
+    } while (0)
 
-static inline uint32_t read_events(hal_event_t event)
+static __attribute__((noinline)) void count_events(uint32_t sign)
 {
-    uint32_t count = 0;
-#define READ(event, csr)                                    \
-    case event:                                             \
-        __asm__ volatile("csrr %0, " csr : "=r"(count));    \
-        break;
-    switch (event) {
-        READ(HAL_INSTRUCTIONS, CSR_INSTRUCTIONS)
-        READ(HAL_LOAD_STALLS, CSR_LOAD_STALLS)
-        READ(HAL_FETCH_STALLS, CSR_FETCH_STALLS)
-        READ(HAL_BANK_STALLS, CSR_BANK_STALLS)
-        READ(HAL_FPU_STALLS, CSR_FPU_STALLS)
-    case HAL_EVENTS:
-        break;
-    }
-#undef READ
-    return count;
+    ADD(HAL_INSTRUCTIONS, "0x781");
+    ADD(HAL_LOAD_STALLS, "0x782");
+    ADD(HAL_FETCH_STALLS, "0x784");
+    ADD(HAL_BANK_STALLS, "0x790");
+    ADD(HAL_FPU_STALLS, "0x792");
+}
+
+static void start_events(void)
+{
+    __asm__ volatile("csrw 0xcc0, %0\n csrw 0xcc1, %1" ::"r"(-1), "r"(1)); /* all events, on */
+    memset(now.events, 0, sizeof now.events);
 }
 
 void net_trace_group_begin(uint32_t group)
 {
     (void)group;
-    __asm__ volatile("csrw " CSR_EVENTS_ENABLED ", %0\n csrw " CSR_COUNTING ", %1" ::"r"(-1), "r"(1));
+    if (now.counts_events)
+        start_events();
     now.kernel = now.wait = 0;
-    memset(now.events, 0, sizeof now.events);
     now.group_begin = hal_cycles();
 }
 
@@ -64,8 +60,11 @@ void net_trace_group_end(uint32_t group)
     const uint32_t total = hal_cycles() - now.group_begin;
     if (group >= profile_rows)
         return;
-    profile[group] = (hal_profile_t){total, now.kernel, now.wait, {0}};
-    memcpy(profile[group].events, now.events, sizeof now.events);
+    profile[group].total = total;
+    profile[group].kernel = now.kernel;
+    profile[group].wait = now.wait;
+    if (now.counts_events)
+        memcpy(profile[group].events, now.events, sizeof now.events);
 }
 
 void net_trace_kernel_begin(uint32_t count, void *const blocks[], const uint32_t bytes[])
@@ -73,18 +72,24 @@ void net_trace_kernel_begin(uint32_t count, void *const blocks[], const uint32_t
     (void)count;
     (void)blocks;
     (void)bytes;
-    for (int event = 0; event < HAL_EVENTS; ++event)
-        now.events[event] -= read_events((hal_event_t)event);
+    if (now.counts_events)
+        count_events(-1u);
+    now.in_kernel = true;
     now.kernel_begin = hal_cycles();
 }
 
 void net_trace_kernel_end(void)
 {
     now.kernel += hal_cycles() - now.kernel_begin;
-    for (int event = 0; event < HAL_EVENTS; ++event)
-        now.events[event] += read_events((hal_event_t)event);
+    now.in_kernel = false;
+    if (now.counts_events)
+        count_events(1);
 }
 
 void net_trace_wait_begin(void) { now.wait_begin = hal_cycles(); }
 
-void net_trace_wait_end(void) { now.wait += hal_cycles() - now.wait_begin; }
+void net_trace_wait_end(void)
+{
+    if (!now.in_kernel)
+        now.wait += hal_cycles() - now.wait_begin;
+}

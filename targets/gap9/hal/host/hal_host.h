@@ -29,7 +29,7 @@ typedef struct {
     uint64_t fc_l3_read_bytes, fc_l3_write_bytes; /* blocking, fabric controller */
     uint64_t dma_commands, ram_requests, max_in_flight;
     uint64_t barriers, forks;
-    uint64_t kernels, overlapped_kernels; /* overlapped: at least one transfer was in flight when it began */
+    uint64_t kernels, overlapped_kernels; /* overlapped: at least one transfer was in flight when it ended */
     uint64_t l1_peak_bytes, l2_peak_bytes, l3_peak_bytes;
 } hal_host_counters_t;
 

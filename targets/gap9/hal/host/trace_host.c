@@ -61,7 +61,6 @@ void net_trace_kernel_begin(uint32_t count, void *const blocks[], const uint32_t
         hal_require_chunk("net_trace_kernel_begin", HAL_L1, blocks[i], bytes[i]);
     kernel_is_running = true;
     hal_counters.kernels++;
-    hal_counters.overlapped_kernels += hal_in_flight() > 0;
     hal_progress();
     hal_poison_all();
     for (uint32_t i = 0; i < count; i++)
@@ -74,6 +73,7 @@ void net_trace_kernel_end(void)
     if (!kernel_is_running)
         hal_fail("net_trace_kernel_end: no kernel has begun");
     kernel_is_running = false;
+    hal_counters.overlapped_kernels += hal_in_flight() > 0;
     hal_unpoison_live();
     hal_progress();
 }
