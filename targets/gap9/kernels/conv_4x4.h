@@ -37,6 +37,38 @@ NET_KERNEL int32_t net_conv_column(const int32_t K, const int32_t S, int32_t n)
 /* Channel of the n-th weight of a row of taps. One pointer walks to and fro between the channels: four would not fit. */
 NET_KERNEL int32_t net_conv_channel(const int32_t OUT, int32_t n) { return n / OUT % 2 ? OUT - 1 - n % OUT : n % OUT; }
 
+/* The sums of a block at first, and where they go in the end. */
+NET_KERNEL void net_conv_start(const int32_t OUT, const int32_t PX, const net_conv_t *conv, const float *bias,
+                               const float *y, float sum[4][4])
+{
+    if (conv->accumulate) {
+        NET_UNROLLED
+        for (int32_t o = 0; o < OUT; ++o) {
+            NET_UNROLLED
+            for (int32_t p = 0; p < PX; ++p)
+                sum[o][p] = y[p];
+            y += conv->y_plane;
+            net_pin(y);
+        }
+    } else {
+        NET_UNROLLED
+        for (int32_t o = 0; o < OUT; ++o)
+            sum[o][0] = sum[o][1] = sum[o][2] = sum[o][3] = bias ? bias[o] : 0.0f;
+    }
+}
+
+NET_KERNEL void net_conv_finish(const int32_t OUT, const int32_t PX, const net_conv_t *conv, float *y, float sum[4][4])
+{
+    NET_UNROLLED
+    for (int32_t o = 0; o < OUT; ++o) {
+        NET_UNROLLED
+        for (int32_t p = 0; p < PX; ++p)
+            y[p] = sum[o][p];
+        y += conv->y_plane;
+        net_pin(y);
+    }
+}
+
 /* `blocks` blocks of OUT channels x PX pixels, side by side. Hot is one row of K taps of one input channel: all that it
  * multiplies is loaded a multiplication or two ahead, its first operands by the row before. Rows of taps are the outer
  * loop, input channels the inner one.
@@ -54,21 +86,7 @@ NET_KERNEL void net_conv_blocks(const int32_t K, const int32_t S, const bool REV
     for (; blocks > 0; --blocks) {
         float sum[4][4], pixel[4], weight = *w;
         const float *weights = w, *plane = x, *row = x, *volatile end = net_moved(w, conv->in * w_in);
-        float *at = y;
-        if (conv->accumulate) {
-            NET_UNROLLED
-            for (int32_t o = 0; o < OUT; ++o) {
-                NET_UNROLLED
-                for (int32_t p = 0; p < PX; ++p)
-                    sum[o][p] = at[p];
-                at += conv->y_plane;
-                net_pin(at);
-            }
-        } else {
-            NET_UNROLLED
-            for (int32_t o = 0; o < OUT; ++o)
-                sum[o][0] = sum[o][1] = sum[o][2] = sum[o][3] = bias ? bias[o] : 0.0f;
-        }
+        net_conv_start(OUT, PX, conv, bias, y, sum);
         NET_UNROLLED
         for (int32_t p = 0; p < PX; ++p)
             pixel[p] = x[p * S];
@@ -140,16 +158,118 @@ NET_KERNEL void net_conv_blocks(const int32_t K, const int32_t S, const bool REV
         NET_UNROLLED
         for (int32_t p = 0; p < PX; ++p)
             net_multiply_add(sum[LAST_OUT][p], pixel[p], weight);
-        at = y;
-        NET_UNROLLED
-        for (int32_t o = 0; o < OUT; ++o) {
-            NET_UNROLLED
-            for (int32_t p = 0; p < PX; ++p)
-                at[p] = sum[o][p];
-            at += conv->y_plane;
-            net_pin(at);
-        }
+        net_conv_finish(OUT, PX, conv, y, sum);
         x += PX * S;
+        y += PX;
+    }
+}
+
+/* The same for stride 1 and K up to 3, where all pixels of a row of taps have a register: channels are the outer loop of a
+ * row, so that the pointer to weights moves once per channel. The last channel's multiplications load the pixels of the
+ * next input channel; where a row of taps ends they are done apart.
+ */
+NET_KERNEL void net_conv_wide_blocks(const int32_t K, const bool REVERSED, const int32_t OUT, const int32_t PX,
+                                     const net_conv_t *conv, const float *x, const float *w, const float *bias, float *y,
+                                     int32_t blocks)
+{
+    const int32_t TAP = REVERSED ? -1 : 1, AHEAD = K * (OUT - 1), HALF = PX > 1 ? PX / 2 - 1 : 0;
+    const intptr_t w_out = 4 * (REVERSED ? K * K : conv->w_out), w_in = 4 * (REVERSED ? conv->w_in : K * K);
+    /* What is needed once in a row of taps has no register; it is loaded early, where that is written. */
+    const volatile intptr_t x_plane = 4 * conv->x_plane, w_next = REVERSED ? w_in : w_in - (OUT - 1) * w_out;
+    const volatile intptr_t x_row = 4 * conv->x_row, planes = 4 * conv->in * conv->x_plane;
+    w += REVERSED ? K * K - 1 : 0;
+    NET_ROLLED
+    for (; blocks > 0; --blocks) {
+        float sum[4][4], pixel[8], weight = *w;
+        const float *weights = w, *plane = x, *volatile row = x, *volatile w_row = w, *volatile end = net_moved(x, planes);
+        net_conv_start(OUT, PX, conv, bias, y, sum);
+        NET_UNROLLED
+        for (int32_t p = 0; p < PX; ++p)
+            pixel[p] = x[p];
+        int32_t ky = K;
+        NET_ROLLED
+        while (true) {
+            intptr_t step = 0;
+            const float *stop = NULL;
+            if (OUT == 1) {
+                NET_UNROLLED
+                for (int32_t j = PX; j < PX + K - 1; ++j)
+                    pixel[j] = plane[j];
+                step = x_plane;
+                net_move(plane, step);
+            }
+            NET_UNROLLED
+            for (int32_t n = 0; n <= AHEAD; ++n) { /* up to the first tap of the last channel */
+                const int32_t o = n / K, kx = n % K, to = (n + 1) / K, next = (n + 1) % K;
+                float ahead = 0.0f;
+                NET_UNROLLED
+                for (int32_t p = 0; p < PX; ++p) {
+                    net_multiply_add(sum[o][p], pixel[kx + p], weight);
+                    if (!REVERSED && p == 0 && to > o)
+                        net_move(weights, w_out);
+                    if (OUT > 1 && p == 0 && n == K)
+                        step = x_plane;
+                    if (OUT > 1 && p == HALF && n == K)
+                        net_move(plane, step);
+                    if (p == (n == K && PX > 1 ? PX - 2 : HALF))
+                        ahead = weights[(REVERSED ? to * K * K : 0) + next * TAP];
+                    if (OUT > 1 && p == PX - 1 && n < K - 1)
+                        pixel[PX + n] = plane[PX + n];
+                    if (p == (PX > 1 ? PX - 2 : 0) && n == AHEAD)
+                        stop = end;
+                }
+                weight = ahead;
+            }
+            if (net_rarely(plane == stop)) {
+                NET_UNROLLED
+                for (int32_t kx = 1; kx < K; ++kx) {
+                    float ahead = 0.0f;
+                    NET_UNROLLED
+                    for (int32_t p = 0; p < PX; ++p) {
+                        net_multiply_add(sum[OUT - 1][p], pixel[kx + p], weight);
+                        if (p == HALF && kx < K - 1)
+                            ahead = weights[(REVERSED ? (OUT - 1) * K * K : 0) + (kx + 1) * TAP];
+                    }
+                    weight = ahead;
+                }
+                if (--ky == 0)
+                    break;
+                w_row = weights = w_row + K * TAP;
+                weight = *weights;
+                row = plane = net_moved(row, x_row);
+                NET_UNROLLED
+                for (int32_t p = 0; p < PX; ++p)
+                    pixel[p] = plane[p];
+                end = net_moved(plane, planes);
+                continue;
+            }
+            NET_UNROLLED
+            for (int32_t kx = 1; kx < K; ++kx) {
+                const bool LAST = kx == K - 1;
+                float ahead = 0.0f;
+                NET_UNROLLED
+                for (int32_t p = 0; p < PX; ++p) {
+                    net_multiply_add(sum[OUT - 1][p], pixel[kx + p], weight);
+                    if (K == 2 && p == 0)
+                        step = w_next;
+                    if (LAST && p == 0)
+                        net_move(weights, step);
+                    if (p == HALF)
+                        ahead = weights[LAST ? 0 : (REVERSED ? (OUT - 1) * K * K : 0) + (kx + 1) * TAP];
+                    if (kx == 1 && p == 0)
+                        pixel[0] = plane[0];
+                    if (kx == K - 2 && p == (PX > 2 ? PX - 2 : 0))
+                        step = w_next;
+                    if (!LAST && p == PX - 1 && kx < PX)
+                        pixel[kx] = plane[kx];
+                    if (LAST && p >= kx)
+                        pixel[p] = plane[p];
+                }
+                weight = ahead;
+            }
+        }
+        net_conv_finish(OUT, PX, conv, y, sum);
+        x += PX;
         y += PX;
     }
 }
@@ -210,7 +330,10 @@ NET_KERNEL void net_conv_all(const int32_t K, const int32_t ROW_STEP, const int3
     NET_HOT void name##_##OUT##x##PX(const net_conv_t *conv, const float *x, const float *w, const float *bias, float *y, \
                                      int32_t blocks)                                                                    \
     {                                                                                                                   \
-        net_conv_blocks(K, S, REVERSED, OUT, PX, conv, x, w, bias, y, blocks);                                          \
+        if (K <= 3 && S == 1)                                                                                           \
+            net_conv_wide_blocks(K, REVERSED, OUT, PX, conv, x, w, bias, y, blocks);                                    \
+        else                                                                                                            \
+            net_conv_blocks(K, S, REVERSED, OUT, PX, conv, x, w, bias, y, blocks);                                      \
     }
 
 /* Defines name(conv): the whole tile. */
