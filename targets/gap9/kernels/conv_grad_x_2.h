@@ -28,12 +28,13 @@ NET_KERNEL void net_grad_x_2_blocks(const int32_t K, const int32_t PHASE_Y, cons
 {
     const int32_t LAST = K * K - 1, FIRST_COLUMN = net_phase_at(K, PHASE_X, 0); /* of the last tap in order, kx = 0 */
     const int32_t ROWS = net_phase_at(K, PHASE_Y, 0) + 1, WINDOW = PX + FIRST_COLUMN;
-    const int32_t LAST_E = net_phase_of(PHASE_Y, 0), LAST_F = net_phase_of(PHASE_X, 0);
+    const int32_t LAST_E = net_phase_of(PHASE_Y, 0);
     const int32_t LEAST_X = net_phase_at(K, PHASE_X, K - 1), LEAST_Y = net_phase_at(K, PHASE_Y, K - 1);
+    const int32_t LATE = LEAST_X < FIRST_COLUMN; /* the first tap does not need the window's last column: it loads that */
     const volatile intptr_t x_row = 4 * conv->x_row, x_next = 4 * (conv->x_plane - (ROWS - 1 - LEAST_Y) * conv->x_row);
     const volatile intptr_t w_next = 4 * conv->w_in;
     x += LEAST_Y * conv->x_row;
-    const float *const volatile stop = w + conv->in * conv->w_in;
+    const float *const volatile stop = w + (conv->in - 1) * conv->w_in;
     NET_ROLLED
     for (; blocks > 0; --blocks, columns -= 2 * PX) {
         float sum[2][8], window[8], weight = w[LAST];
@@ -57,64 +58,79 @@ NET_KERNEL void net_grad_x_2_blocks(const int32_t K, const int32_t PHASE_Y, cons
             }
         }
         NET_UNROLLED
-        for (int32_t j = LEAST_X; j < WINDOW; ++j)
+        for (int32_t j = LEAST_X; j < WINDOW - LATE; ++j)
             window[j] = plane[j];
         NET_ROLLED
         while (true) {
-            intptr_t step = 0;
+            intptr_t step = 0, to_weights = 0;
             const float *last = NULL;
             NET_UNROLLED
-            for (int32_t n = 0; n < LAST; ++n) { /* all taps but the last */
+            for (int32_t n = 0; n < LAST - 1; ++n) { /* all taps but two */
                 const int32_t ky = K - 1 - n / K, kx = K - 1 - n % K;
                 const int32_t e = net_phase_of(PHASE_Y, ky), f = net_phase_of(PHASE_X, kx);
                 const int32_t first = net_phase_at(K, PHASE_X, kx);
-                const bool row_ends = kx == 1 && ky > 0 && net_phase_at(K, PHASE_Y, ky - 1) != net_phase_at(K, PHASE_Y, ky);
-                const bool new_row = kx == 0 && net_phase_at(K, PHASE_Y, ky - 1) != net_phase_at(K, PHASE_Y, ky);
+                const bool row_ends = ky > 0 && net_phase_at(K, PHASE_Y, ky - 1) != net_phase_at(K, PHASE_Y, ky);
                 float ahead = 0.0f;
                 NET_UNROLLED
                 for (int32_t p = 0; p < PX; ++p) {
-                    if (new_row && p == 0)
-                        net_move(plane, step);
                     net_multiply_add(sum[e][2 * p + f], window[first + p], weight);
-                    if (new_row) {
-                        NET_UNROLLED
-                        for (int32_t j = p ? first + p : LEAST_X; j <= first + p; ++j)
-                            window[j] = plane[j];
-                    }
+                    if (n == 0 && p == 0 && LATE)
+                        window[WINDOW - 1] = plane[WINDOW - 1];
+                    if (row_ends && kx == 1 && p == 0)
+                        step = x_row;
                     if (p == (PX > 1 ? PX / 2 - 1 : 0))
                         ahead = weights[LAST - n - 1];
-                    if (row_ends && p == (PX > 1 ? PX - 2 : 0))
-                        step = x_row;
-                    if (n == LAST - 1 && p == 0)
-                        step = x_next;
-                    if (n == LAST - 1 && p == (PX > 2 ? 1 : 0)) {
+                    if (row_ends && kx == 1 && p == (PX > 1 ? PX - 2 : 0))
                         net_move(plane, step);
-                        step = w_next;
+                    NET_UNROLLED
+                    for (int32_t j = LEAST_X; j < FIRST_COLUMN; ++j) {
+                        if (row_ends && kx == 1 && p == PX - 1)
+                            window[j] = plane[j];
                     }
-                    if (n == LAST - 1 && p == (PX > 2 ? 2 : PX - 1))
+                    if (row_ends && kx == 0)
+                        window[first + p] = plane[first + p];
+                    if (n == LAST - 2 && p == (PX > 1 ? PX - 2 : 0))
                         last = stop;
-                    if (n == LAST - 1 && p == PX - 1)
-                        net_move(weights, step);
                 }
                 weight = ahead;
             }
             if (net_rarely(weights == last))
                 break;
-            float ahead = 0.0f;
             NET_UNROLLED
-            for (int32_t p = 0; p < PX; ++p) {
-                net_multiply_add(sum[LAST_E][2 * p + LAST_F], window[FIRST_COLUMN + p], weight);
+            for (int32_t n = LAST - 1; n <= LAST; ++n) {
+                const int32_t kx = LAST - n, f = net_phase_of(PHASE_X, kx), first = net_phase_at(K, PHASE_X, kx);
+                float ahead = 0.0f;
                 NET_UNROLLED
-                for (int32_t j = p ? FIRST_COLUMN + p : LEAST_X; j <= FIRST_COLUMN + p; ++j)
-                    window[j] = plane[j];
-                if (p == (PX > 1 ? PX / 2 - 1 : 0))
-                    ahead = weights[LAST];
+                for (int32_t p = 0; p < PX; ++p) {
+                    net_multiply_add(sum[LAST_E][2 * p + f], window[first + p], weight);
+                    if (kx == 1 && p == 0)
+                        step = x_next;
+                    if (kx == 0 && p == 0)
+                        net_move(weights, to_weights);
+                    if (p == (PX > 1 ? PX / 2 - 1 : 0))
+                        ahead = weights[kx == 1 ? 0 : LAST];
+                    if (kx == 1 && p == (PX > 1 ? PX - 2 : 0))
+                        net_move(plane, step);
+                    NET_UNROLLED
+                    for (int32_t j = LEAST_X; j < FIRST_COLUMN; ++j) {
+                        if (kx == 1 && p == PX - 1)
+                            window[j] = plane[j];
+                    }
+                    if (kx == 1 && p == PX - 1)
+                        to_weights = w_next;
+                    if (kx == 0 && p < PX - LATE)
+                        window[first + p] = plane[first + p];
+                }
+                weight = ahead;
             }
-            weight = ahead;
         }
         NET_UNROLLED
-        for (int32_t p = 0; p < PX; ++p)
-            net_multiply_add(sum[LAST_E][2 * p + LAST_F], window[FIRST_COLUMN + p], weight);
+        for (int32_t kx = 1; kx >= 0; --kx) {
+            NET_UNROLLED
+            for (int32_t p = 0; p < PX; ++p)
+                net_multiply_add(sum[LAST_E][2 * p + net_phase_of(PHASE_X, kx)], window[net_phase_at(K, PHASE_X, kx) + p], weight);
+            weight = *weights;
+        }
         at = y;
         NET_UNROLLED
         for (int32_t e = 0; e < 2; ++e) {
