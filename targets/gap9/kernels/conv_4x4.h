@@ -308,8 +308,9 @@ NET_KERNEL void net_conv_all(const int32_t K, const int32_t ROW_STEP, const int3
                              const net_conv_t *conv, const net_conv_blocks_t by_4[4], const net_conv_blocks_t by_1[4])
 {
     const int32_t whole = conv->columns / 4, left = conv->columns % 4, fours = conv->out / 4;
-    const net_cut_t cut = net_cut(whole + (left > 0), 16 * K * K * conv->in);
-    const int32_t tasks = (fours + conv->out % 4) * conv->images * conv->rows * cut.parts;
+    const int32_t lines = (fours + conv->out % 4) * conv->images * conv->rows;
+    const net_cut_t cut = net_cut(lines, whole + (left > 0), 16 * K * K * conv->in);
+    const int32_t tasks = lines * cut.parts;
     NET_ROLLED
     for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed)) {
         const net_conv_task_t at = net_conv_task(task, cut, conv->rows, conv->images);

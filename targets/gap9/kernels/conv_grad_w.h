@@ -140,7 +140,8 @@ typedef void (*net_conv_w_taps_t)(const net_conv_w_t *conv, const float *x, cons
 /* How the rows of taps of one block of output channels are cut. */
 NET_KERNEL net_cut_t net_conv_w_cut(const int32_t K, const int32_t OUT, const net_conv_w_t *conv)
 {
-    return net_cut(conv->in * K, OUT * K * conv->rows * conv->columns);
+    return net_cut(conv->parts * (conv->out / OUT + conv->out % OUT), conv->in * K,
+                   OUT * K * conv->rows * conv->columns / conv->parts);
 }
 
 /* Tasks there are: some rows of taps of OUT output channels and one part each, then those of single output channels. */

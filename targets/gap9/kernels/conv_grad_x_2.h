@@ -155,8 +155,9 @@ typedef void (*net_grad_x_2_blocks_t)(const net_conv_t *conv, const float *x, co
 NET_KERNEL void net_grad_x_2(const int32_t K, const net_conv_t *conv, const net_grad_x_2_blocks_t blocks[4])
 {
     const int32_t pairs = (conv->rows + 1) / 2, whole = (conv->columns + 1) / 2 / 4, left = (conv->columns + 1) / 2 % 4;
-    const net_cut_t cut = net_cut(whole + (left > 0), 4 * K * K * conv->in);
-    const int32_t tasks = conv->out * conv->images * pairs * cut.parts;
+    const int32_t lines = conv->out * conv->images * pairs;
+    const net_cut_t cut = net_cut(lines, whole + (left > 0), 4 * K * K * conv->in);
+    const int32_t tasks = lines * cut.parts;
     NET_ROLLED
     for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed)) {
         const net_conv_task_t at = net_conv_task(task, cut, pairs, conv->images);

@@ -76,20 +76,27 @@ NET_KERNEL int32_t net_share(int32_t count, int32_t core, int32_t cores)
     return (int32_t)(cores == 8 ? items >> 3 : items / (uint32_t)cores); /* a division takes as long as a barrier and more */
 }
 
-/* How a line of `items` is cut for tasks: no shorter than is worth a claim, no longer than lets all end together. */
+/* How each of `lines` lines of `items` is cut for tasks: enough of them that all workers end together, but none too short
+ * to be worth a claim unless workers would have nothing to do.
+ */
 typedef struct {
     int32_t parts, part; /* of a line, and the items of one; the last part may have fewer */
 } net_cut_t;
 
-#define NET_TASK_MACS 6000 /* multiply-accumulates of a task, where a line has as many */
+#define NET_TASKS 160      /* wanted in all: with more, 8 workers end no closer together */
+#define NET_TASKS_LEAST 32 /* if there are as many items */
+#define NET_TASK_MACS 3000 /* worth a claim: multiply-accumulates */
 
-NET_KERNEL net_cut_t net_cut(int32_t items, int32_t item_macs)
+NET_KERNEL net_cut_t net_cut(int32_t lines, int32_t items, int32_t item_macs)
 {
-    const int32_t most = 1 + NET_TASK_MACS / item_macs;
-    if (items <= most)
+    if (lines >= NET_TASKS || lines == 0)
         return (net_cut_t){1, items};
-    const int32_t parts = (items + most - 1) / most;
-    return (net_cut_t){parts, (items + parts - 1) / parts};
+    const int32_t wanted = 1 + (NET_TASKS - 1) / lines, least = 1 + (NET_TASKS_LEAST - 1) / lines;
+    const int32_t most = items * item_macs / NET_TASK_MACS;
+    int32_t parts = wanted < most ? wanted : most;
+    parts = parts > least ? parts : least;
+    const int32_t part = (items + parts - 1) / parts;
+    return (net_cut_t){(items + part - 1) / part, part};
 }
 
 #endif
