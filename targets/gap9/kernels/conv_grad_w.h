@@ -2,7 +2,7 @@
 #ifndef NET_CONV_GRAD_W_H
 #define NET_CONV_GRAD_W_H
 
-#include "kernel.h"
+#include "conv_grad_w_rows.h"
 
 /* dw[o][i][ky][kx] = sum over r, c of dy[o][r][c] * x[i][r * S + ky][c * S + kx]
  *
@@ -19,11 +19,59 @@ typedef struct {
     bool accumulate; /* add to dw */
 } net_conv_w_t;
 
+/* A row's chunks of 4 pixels, `span` bytes of x. */
+NET_KERNEL void net_conv_w_chunks(const int32_t K, const int32_t S, const int32_t OUT, float sum[4][8], const float *from[4],
+                                  const float **pixels, intptr_t span)
+{
+    const int32_t CARRIED = K > S ? K - S : 0;
+    const float *x = *pixels;
+    const float *const end = net_moved(x, span);
+    float carried[8] = {0};
+    NET_UNROLLED
+    for (int32_t j = 0; j < CARRIED; ++j)
+        carried[j] = x[j];
+    NET_ROLLED
+    while (x != end) {
+        float pixel[16];
+        float gradient = from[0][0];
+        NET_UNROLLED
+        for (int32_t j = 0; j < K; ++j)
+            pixel[j] = j < CARRIED ? carried[j] : x[j];
+        NET_UNROLLED
+        for (int32_t n = 0; n < 4 * OUT; ++n) {
+            const int32_t p = n / OUT, o = n % OUT, new_pixels = K < S ? K : S;
+            float ahead = 0.0f;
+            NET_UNROLLED
+            for (int32_t kx = 0; kx < K; ++kx) {
+                net_multiply_add(sum[o][kx], pixel[p * S + kx], gradient);
+                if (kx == 0 && n + 1 < 4 * OUT)
+                    ahead = from[(n + 1) % OUT][(n + 1) / OUT];
+                NET_UNROLLED
+                for (int32_t q = 0; q < new_pixels; ++q) { /* what the next pixel's taps do not share with these */
+                    const int32_t j = (p + 1) * S + K - new_pixels + q, when = OUT - new_pixels + q;
+                    if (kx == K - 1 && p < 3 && o == (when > 0 ? when : 0))
+                        pixel[j] = x[j];
+                }
+                if (kx == K - 1 && p == 3) {
+                    from[o] += 4;
+                    net_pin(from[o]);
+                }
+            }
+            gradient = ahead;
+        }
+        NET_UNROLLED
+        for (int32_t j = 0; j < CARRIED; ++j)
+            carried[j] = pixel[4 * S + j];
+        x += 4 * S;
+        net_pin(x);
+    }
+    *pixels = x;
+}
+
 /* `count` rows of taps, one after the other, of OUT output channels; x and dy start at the part's first row. */
 NET_KERNEL void net_conv_w_taps(const int32_t K, const int32_t S, const int32_t OUT, const net_conv_w_t *conv,
                                 const float *x, const float *dy, float *dw, int32_t rows, int32_t ky, int32_t count)
 {
-    const int32_t CARRIED = K > S ? K - S : 0;
     const int32_t w_out = conv->w_out, left = conv->columns % 4, gap = conv->y_row - conv->columns;
     intptr_t span = 16 * S * (conv->columns / 4), x_gap = 4 * S * (conv->x_row - conv->columns), ragged = left | gap;
     net_pin(span); /* not to be calculated again in each row */
@@ -56,45 +104,13 @@ NET_KERNEL void net_conv_w_taps(const int32_t K, const int32_t S, const int32_t 
         }
         NET_ROLLED
         for (int32_t row = rows; row > 0; --row) {
-            const float *const end = net_moved(pixels, span);
-            float carried[8] = {0};
-            NET_UNROLLED
-            for (int32_t j = 0; j < CARRIED; ++j)
-                carried[j] = pixels[j];
-            NET_ROLLED
-            while (pixels != end) {
-                float pixel[16];
-                float gradient = from[0][0];
-                NET_UNROLLED
-                for (int32_t j = 0; j < K; ++j)
-                    pixel[j] = j < CARRIED ? carried[j] : pixels[j];
-                NET_UNROLLED
-                for (int32_t n = 0; n < 4 * OUT; ++n) {
-                    const int32_t p = n / OUT, o = n % OUT, new_pixels = K < S ? K : S;
-                    float ahead = 0.0f;
-                    NET_UNROLLED
-                    for (int32_t kx = 0; kx < K; ++kx) {
-                        net_multiply_add(sum[o][kx], pixel[p * S + kx], gradient);
-                        if (kx == 0 && n + 1 < 4 * OUT)
-                            ahead = from[(n + 1) % OUT][(n + 1) / OUT];
-                        NET_UNROLLED
-                        for (int32_t q = 0; q < new_pixels; ++q) { /* what the next pixel's taps do not share with these */
-                            const int32_t j = (p + 1) * S + K - new_pixels + q, when = OUT - new_pixels + q;
-                            if (kx == K - 1 && p < 3 && o == (when > 0 ? when : 0))
-                                pixel[j] = pixels[j];
-                        }
-                        if (kx == K - 1 && p == 3) {
-                            from[o] += 4;
-                            net_pin(from[o]);
-                        }
-                    }
-                    gradient = ahead;
-                }
-                NET_UNROLLED
-                for (int32_t j = 0; j < CARRIED; ++j)
-                    carried[j] = pixel[4 * S + j];
-                pixels += 4 * S;
-                net_pin(pixels);
+            if (NET_CONV_W_ROWS && K == 3 && S <= 2 && OUT == 4) {
+                if (span)
+                    net_conv_w_rows(S, sum, from, &pixels, ragged ? 1 : rows, conv->columns / 4, ragged ? 0 : x_gap);
+                if (!ragged)
+                    break;
+            } else {
+                net_conv_w_chunks(K, S, OUT, sum, from, &pixels, span);
             }
             if (net_rarely(ragged)) {
                 NET_ROLLED
