@@ -2,8 +2,89 @@
 #ifndef NET_CONV_1X1_H
 #define NET_CONV_1X1_H
 
+#include "conv_1x1_loops.h"
 #include "conv_4x4.h"
 #include "conv_grad_w.h"
+
+/* Adds all input channels to the sums of OUT channels x PX pixels. */
+NET_KERNEL void net_conv_1x1_planes(const int32_t X_STEP, const bool REVERSED, const int32_t OUT, const int32_t PX,
+                                    const net_conv_t *conv, float sum[4][4], const float *plane, const float *weights,
+                                    const float *const volatile stop)
+{
+    const int32_t U = 4, HALF = PX > 1 ? PX / 2 - 1 : 0, LAST = U * OUT - 1; /* U input channels at a time */
+    const intptr_t w_in = 4 * (REVERSED ? conv->w_in : 1), w_out = 4 * (REVERSED ? 1 : conv->w_out);
+    const intptr_t x_plane = 4 * conv->x_plane;
+    float pixel[4];
+    NET_ROLLED
+    for (int32_t i = conv->in % U; i > 0; --i) { /* those that are not U */
+        const float *weight = weights;
+        NET_UNROLLED
+        for (int32_t o = 0; o < OUT; ++o) {
+            NET_UNROLLED
+            for (int32_t p = 0; p < PX; ++p)
+                net_multiply_add(sum[o][p], plane[p * X_STEP], *weight);
+            net_move(weight, w_out);
+        }
+        net_move(weights, w_in);
+        net_move(plane, x_plane);
+    }
+    if (conv->in >= U) {
+        float weight = *weights;
+        NET_UNROLLED
+        for (int32_t p = 0; p < PX; ++p)
+            pixel[p] = plane[p * X_STEP];
+        net_move(plane, x_plane);
+        NET_ROLLED
+        while (true) {
+            NET_UNROLLED
+            for (int32_t n = 0; n < LAST; ++n) { /* all weights but the last */
+                const int32_t i = n / OUT, to_i = (n + 1) / OUT;
+                const int32_t o = REVERSED ? n % OUT : net_conv_channel(OUT, n);
+                const int32_t to = REVERSED ? (n + 1) % OUT : net_conv_channel(OUT, n + 1);
+                float ahead = 0.0f;
+                NET_UNROLLED
+                for (int32_t p = 0; p < PX; ++p) {
+                    net_multiply_add(sum[o][p], pixel[p], weight);
+                    if (p == 0 && !REVERSED && to > o)
+                        net_move(weights, w_out);
+                    if (p == 0 && !REVERSED && to < o)
+                        net_move_back(weights, w_out);
+                    if (p == 0 && REVERSED && to_i != i)
+                        net_move(weights, w_in);
+                    if (to_i != i)
+                        pixel[p] = plane[p * X_STEP];
+                    if (p == HALF)
+                        ahead = weights[REVERSED ? to : to_i];
+                    if (p == PX - 1 && (OUT > 1 ? i > 0 && n % OUT == 0 : to_i != i))
+                        net_move(plane, x_plane);
+                }
+                weight = ahead;
+            }
+            const float *const last = stop;
+            if (REVERSED)
+                net_move(weights, w_in);
+            else
+                weights += U;
+            if (net_rarely(weights == last))
+                break;
+            const int32_t o = REVERSED ? OUT - 1 : net_conv_channel(OUT, LAST);
+            float ahead = 0.0f;
+            NET_UNROLLED
+            for (int32_t p = 0; p < PX; ++p) {
+                net_multiply_add(sum[o][p], pixel[p], weight);
+                pixel[p] = plane[p * X_STEP];
+                if (p == HALF)
+                    ahead = *weights;
+            }
+            net_move(plane, x_plane);
+            weight = ahead;
+        }
+        const int32_t o = REVERSED ? OUT - 1 : net_conv_channel(OUT, LAST);
+        NET_UNROLLED
+        for (int32_t p = 0; p < PX; ++p)
+            net_multiply_add(sum[o][p], pixel[p], weight);
+    }
+}
 
 /* `blocks` blocks of OUT channels x PX pixels. Takes a net_conv_t with taps of one element. REVERSED is for dX: x is dY,
  * w_out = 1. X_STEP and Y_STEP are the strides of x and y: forward has Y_STEP = 1, dX has X_STEP = 1.
@@ -12,15 +93,12 @@ NET_KERNEL void net_conv_1x1_blocks(const int32_t X_STEP, const int32_t Y_STEP, 
                                     const int32_t PX, const net_conv_t *conv, const float *x, const float *w,
                                     const float *bias, float *y, int32_t blocks)
 {
-    const int32_t U = 4, HALF = PX > 1 ? PX / 2 - 1 : 0, LAST = U * OUT - 1; /* U input channels at a time */
     const intptr_t w_in = 4 * (REVERSED ? conv->w_in : 1), w_out = 4 * (REVERSED ? 1 : conv->w_out);
     const intptr_t x_plane = 4 * conv->x_plane;
-    const float *const volatile stop = net_moved(w, conv->in * w_in);
+    const float *const stop = net_moved(w, conv->in * w_in);
     NET_ROLLED
     for (; blocks > 0; --blocks) {
-        float sum[4][4], pixel[4];
-        const float *weights = w, *plane = x;
-        float *at = y;
+        float sum[4][4], *at = y;
         if (conv->accumulate) {
             NET_UNROLLED
             for (int32_t o = 0; o < OUT; ++o) {
@@ -35,75 +113,10 @@ NET_KERNEL void net_conv_1x1_blocks(const int32_t X_STEP, const int32_t Y_STEP, 
             for (int32_t o = 0; o < OUT; ++o)
                 sum[o][0] = sum[o][1] = sum[o][2] = sum[o][3] = bias ? bias[o] : 0.0f;
         }
-        NET_ROLLED
-        for (int32_t i = conv->in % U; i > 0; --i) { /* those that are not U */
-            const float *weight = weights;
-            NET_UNROLLED
-            for (int32_t o = 0; o < OUT; ++o) {
-                NET_UNROLLED
-                for (int32_t p = 0; p < PX; ++p)
-                    net_multiply_add(sum[o][p], plane[p * X_STEP], *weight);
-                net_move(weight, w_out);
-            }
-            net_move(weights, w_in);
-            net_move(plane, x_plane);
-        }
-        if (conv->in >= U) {
-            float weight = *weights;
-            NET_UNROLLED
-            for (int32_t p = 0; p < PX; ++p)
-                pixel[p] = plane[p * X_STEP];
-            net_move(plane, x_plane);
-            NET_ROLLED
-            while (true) {
-                NET_UNROLLED
-                for (int32_t n = 0; n < LAST; ++n) { /* all weights but the last */
-                    const int32_t i = n / OUT, to_i = (n + 1) / OUT;
-                    const int32_t o = REVERSED ? n % OUT : net_conv_channel(OUT, n);
-                    const int32_t to = REVERSED ? (n + 1) % OUT : net_conv_channel(OUT, n + 1);
-                    float ahead = 0.0f;
-                    NET_UNROLLED
-                    for (int32_t p = 0; p < PX; ++p) {
-                        net_multiply_add(sum[o][p], pixel[p], weight);
-                        if (p == 0 && !REVERSED && to > o)
-                            net_move(weights, w_out);
-                        if (p == 0 && !REVERSED && to < o)
-                            net_move_back(weights, w_out);
-                        if (p == 0 && REVERSED && to_i != i)
-                            net_move(weights, w_in);
-                        if (to_i != i)
-                            pixel[p] = plane[p * X_STEP];
-                        if (p == HALF)
-                            ahead = weights[REVERSED ? to : to_i];
-                        if (p == PX - 1 && (OUT > 1 ? i > 0 && n % OUT == 0 : to_i != i))
-                            net_move(plane, x_plane);
-                    }
-                    weight = ahead;
-                }
-                const float *const last = stop;
-                if (REVERSED)
-                    net_move(weights, w_in);
-                else
-                    weights += U;
-                if (net_rarely(weights == last))
-                    break;
-                const int32_t o = REVERSED ? OUT - 1 : net_conv_channel(OUT, LAST);
-                float ahead = 0.0f;
-                NET_UNROLLED
-                for (int32_t p = 0; p < PX; ++p) {
-                    net_multiply_add(sum[o][p], pixel[p], weight);
-                    pixel[p] = plane[p * X_STEP];
-                    if (p == HALF)
-                        ahead = *weights;
-                }
-                net_move(plane, x_plane);
-                weight = ahead;
-            }
-            const int32_t o = REVERSED ? OUT - 1 : net_conv_channel(OUT, LAST);
-            NET_UNROLLED
-            for (int32_t p = 0; p < PX; ++p)
-                net_multiply_add(sum[o][p], pixel[p], weight);
-        }
+        if (NET_CONV_1X1_LOOPS && OUT == 4)
+            net_conv_1x1_loop(X_STEP, REVERSED, PX, sum, x, x_plane, w, REVERSED ? w_in : w_out, conv->in);
+        else
+            net_conv_1x1_planes(X_STEP, REVERSED, OUT, PX, conv, sum, x, w, stop);
         at = y;
         NET_UNROLLED
         for (int32_t o = 0; o < OUT; ++o) {
@@ -146,12 +159,76 @@ NET_KERNEL void net_conv_1x1_blocks(const int32_t X_STEP, const int32_t Y_STEP, 
                               single ? conv->out % 4 : conv->out / 4, single ? by_1 : by_4);                            \
     }
 
-/* dW of a 1x1 convolution, 4 output x 4 input channels, of the rows of x and dy. Both pointers walk to and fro. */
+/* Adds a row to the sums of 4 output x 4 input channels. Both pointers walk to and fro. */
+NET_KERNEL void net_conv_1x1_w_row(const int32_t S, int32_t columns, float sum[4][4], const float *pixels, intptr_t x_plane,
+                                   const float *gradients, intptr_t y_plane)
+{
+    const int32_t left = columns % 4;
+    const float *const volatile end = gradients + columns / 4 * 4;
+    NET_ROLLED
+    while (gradients != end) {
+        float pixel[4], gradient = *gradients;
+        NET_UNROLLED
+        for (int32_t i = 0; i < 4; ++i) {
+            pixel[i] = *pixels;
+            if (i < 3)
+                net_move(pixels, x_plane);
+        }
+        NET_UNROLLED
+        for (int32_t n = 0; n < 16; ++n) { /* pixel by pixel, output channels up, then down; input channels likewise */
+            const int32_t p = n / 4, o = net_conv_channel(4, n), to = net_conv_channel(4, n + 1);
+            float ahead = 0.0f;
+            NET_UNROLLED
+            for (int32_t m = 0; m < 4; ++m) {
+                /* the oldest load first, but the last time in the order in which they are replaced */
+                const int32_t i = (n % 4 == 3) == (p % 2 == 1) ? m : 3 - m;
+                net_multiply_add(sum[o][i], pixel[i], gradient);
+                if (m == 0 && to > o)
+                    net_move(gradients, y_plane);
+                if (m == 0 && to < o)
+                    net_move_back(gradients, y_plane);
+                if (m == 1 && n < 15)
+                    ahead = gradients[(n + 1) / 4];
+                if (n % 4 == 3 && p < 3) {
+                    pixel[i] = pixels[(p + 1) * S];
+                    if (m < 3 && p % 2)
+                        net_move(pixels, x_plane);
+                    else if (m < 3)
+                        net_move_back(pixels, x_plane);
+                }
+            }
+            gradient = ahead;
+        }
+        gradients += 4;
+        net_pin(gradients);
+        pixels += 4 * S; /* after four pixels both are at channel 0 again */
+        net_pin(pixels);
+    }
+    NET_ROLLED
+    for (int32_t j = left; j > 0; --j) {
+        const float *pixel = pixels, *gradient = gradients;
+        float column[4];
+        NET_UNROLLED
+        for (int32_t i = 0; i < 4; ++i) {
+            column[i] = *pixel;
+            net_move(pixel, x_plane);
+        }
+        NET_UNROLLED
+        for (int32_t n = 0; n < 16; ++n) {
+            net_multiply_add(sum[n / 4][n % 4], column[n % 4], *gradient);
+            if (n % 4 == 3)
+                net_move(gradient, y_plane);
+        }
+        pixels += S;
+        gradients += 1;
+    }
+}
+
+/* dW of a 1x1 convolution, 4 output x 4 input channels, of the rows of x and dy. */
 NET_KERNEL void net_conv_1x1_w_block(const int32_t S, const net_conv_w_t *conv, const float *x, const float *dy, float *dw,
                                      int32_t rows)
 {
     const intptr_t x_plane = 4 * conv->x_plane, y_plane = 4 * conv->y_plane, w_out = 4 * conv->w_out;
-    const int32_t left = conv->columns % 4;
     float sum[4][4], *at = dw;
     NET_UNROLLED
     for (int32_t n = 0; n < 16; ++n)
@@ -164,68 +241,22 @@ NET_KERNEL void net_conv_1x1_w_block(const int32_t S, const net_conv_w_t *conv, 
                 net_move(at, w_out);
         }
     }
-    NET_ROLLED
-    for (; rows > 0; --rows, x += S * conv->x_row, dy += conv->y_row) {
-        const float *pixels = x, *gradients = dy;
-        const float *const volatile end = gradients + conv->columns / 4 * 4;
+    if (NET_CONV_1X1_LOOPS) {
+        const float *from[2] = {x, net_moved(x, 2 * x_plane)}, *gradients[2] = {dy, net_moved(dy, 2 * y_plane)};
+        const intptr_t x_gap = 4 * S * (conv->x_row - conv->columns), y_gap = 4 * (conv->y_row - conv->columns);
         NET_ROLLED
-        while (gradients != end) {
-            float pixel[4], gradient = *gradients;
+        for (; rows > 0; --rows) {
+            net_conv_1x1_w_loop(S, sum, from, x_plane, gradients, y_plane, conv->columns);
             NET_UNROLLED
-            for (int32_t i = 0; i < 4; ++i) {
-                pixel[i] = *pixels;
-                if (i < 3)
-                    net_move(pixels, x_plane);
+            for (int32_t n = 0; n < 2; ++n) {
+                net_move(from[n], x_gap);
+                net_move(gradients[n], y_gap);
             }
-            NET_UNROLLED
-            for (int32_t n = 0; n < 16; ++n) { /* pixel by pixel, output channels up, then down; input channels likewise */
-                const int32_t p = n / 4, o = net_conv_channel(4, n), to = net_conv_channel(4, n + 1);
-                float ahead = 0.0f;
-                NET_UNROLLED
-                for (int32_t m = 0; m < 4; ++m) {
-                    /* the oldest load first, but the last time in the order in which they are replaced */
-                    const int32_t i = (n % 4 == 3) == (p % 2 == 1) ? m : 3 - m;
-                    net_multiply_add(sum[o][i], pixel[i], gradient);
-                    if (m == 0 && to > o)
-                        net_move(gradients, y_plane);
-                    if (m == 0 && to < o)
-                        net_move_back(gradients, y_plane);
-                    if (m == 1 && n < 15)
-                        ahead = gradients[(n + 1) / 4];
-                    if (n % 4 == 3 && p < 3) {
-                        pixel[i] = pixels[(p + 1) * S];
-                        if (m < 3 && p % 2)
-                            net_move(pixels, x_plane);
-                        else if (m < 3)
-                            net_move_back(pixels, x_plane);
-                    }
-                }
-                gradient = ahead;
-            }
-            gradients += 4;
-            net_pin(gradients);
-            pixels += 4 * S; /* after four pixels both are at channel 0 again */
-            net_pin(pixels);
-        }
-        NET_ROLLED
-        for (int32_t j = left; j > 0; --j) {
-            const float *pixel = pixels, *gradient = gradients;
-            float column[4];
-            NET_UNROLLED
-            for (int32_t i = 0; i < 4; ++i) {
-                column[i] = *pixel;
-                net_move(pixel, x_plane);
-            }
-            NET_UNROLLED
-            for (int32_t n = 0; n < 16; ++n) {
-                net_multiply_add(sum[n / 4][n % 4], column[n % 4], *gradient);
-                if (n % 4 == 3)
-                    net_move(gradient, y_plane);
-            }
-            pixels += S;
-            gradients += 1;
         }
     }
+    NET_ROLLED
+    for (; rows > 0; --rows, x += S * conv->x_row, dy += conv->y_row)
+        net_conv_1x1_w_row(S, conv->columns, sum, x, x_plane, dy, y_plane);
     at = dw;
     NET_UNROLLED
     for (int32_t n = 0; n < 16; ++n) {

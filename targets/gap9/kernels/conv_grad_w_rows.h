@@ -5,14 +5,14 @@
 #include "kernel.h"
 #include "xpulp.h"
 
-#if defined(NET_XPULP) && defined(__riscv_zfinx)
+#if defined(NET_XPULP) && defined(__riscv_zfinx) && defined(__clang__) /* GCC takes 30 operands at most */
 #define NET_CONV_W_ROWS 1
 
 /* One pixel: its window a, b, c of x with the gradients of 4 channels, which g and h take in turn. A load stands at least
  * one multiplication before its use. c is loaded here, b too if FRESH says so; the last gradient is that of the next pixel.
  */
 #define NET_CONV_W_ADD(sum, pixel, gradient) "fmadd.s %[" #sum "], %[" #pixel "], %[" #gradient "], %[" #sum "]\n"
-#define NET_CONV_W_LOAD(value, pointer) NET_LOAD_NEXT("%[" #value "]", "%[" #pointer "]", 4)
+#define NET_CONV_W_LOAD(value, pointer) NET_LOAD_NEXT("%[" #value "]", "%[" #pointer "]", "4")
 #define NET_CONV_W_PIXEL(FRESH, a, b, c)                                                                                \
     FRESH NET_CONV_W_ADD(s0, a, g) NET_CONV_W_LOAD(c, x) NET_CONV_W_ADD(s1, b, g) NET_CONV_W_LOAD(h, y1)                \
         NET_CONV_W_ADD(s2, c, g) NET_CONV_W_ADD(s3, a, h) NET_CONV_W_LOAD(g, y2) NET_CONV_W_ADD(s4, b, h)               \
