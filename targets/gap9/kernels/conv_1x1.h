@@ -160,9 +160,10 @@ NET_KERNEL void net_conv_1x1_blocks(const int32_t X_STEP, const int32_t Y_STEP, 
     }
 
 /* Adds a row to the sums of 4 output x 4 input channels. Both pointers walk to and fro. */
-NET_KERNEL void net_conv_1x1_w_row(const int32_t S, int32_t columns, float sum[4][4], const float *pixels, intptr_t x_plane,
-                                   const float *gradients, intptr_t y_plane)
+NET_KERNEL void net_conv_1x1_w_row(const int32_t S, int32_t columns, float sum[4][4], const float **x, intptr_t x_plane,
+                                   const float **dy, intptr_t y_plane)
 {
+    const float *pixels = *x, *gradients = *dy;
     const int32_t left = columns % 4;
     const float *const volatile end = gradients + columns / 4 * 4;
     NET_ROLLED
@@ -222,51 +223,51 @@ NET_KERNEL void net_conv_1x1_w_row(const int32_t S, int32_t columns, float sum[4
         pixels += S;
         gradients += 1;
     }
+    *x = pixels;
+    *dy = gradients;
 }
 
-/* dW of a 1x1 convolution, 4 output x 4 input channels, of the rows of x and dy. */
+/* dW of a 1x1 convolution of the rows of x and dy: `count` blocks of 4 output x 4 input channels, side by side. */
 NET_KERNEL void net_conv_1x1_w_block(const int32_t S, const net_conv_w_t *conv, const float *x, const float *dy, float *dw,
-                                     int32_t rows)
+                                     int32_t rows, int32_t count)
 {
     const intptr_t x_plane = 4 * conv->x_plane, y_plane = 4 * conv->y_plane, w_out = 4 * conv->w_out;
-    float sum[4][4], *at = dw;
-    NET_UNROLLED
-    for (int32_t n = 0; n < 16; ++n)
-        sum[n / 4][n % 4] = 0.0f;
-    if (conv->accumulate) {
+    const intptr_t x_gap = 4 * S * (conv->x_row - conv->columns), y_gap = 4 * (conv->y_row - conv->columns);
+    NET_ROLLED
+    for (; count > 0; --count, x = net_moved(x, 4 * x_plane), dw += 4) {
+        float sum[4][4], *at = dw;
+        NET_UNROLLED
+        for (int32_t n = 0; n < 16; ++n)
+            sum[n / 4][n % 4] = 0.0f;
+        if (conv->accumulate) {
+            NET_UNROLLED
+            for (int32_t n = 0; n < 16; ++n) {
+                sum[n / 4][n % 4] = at[n % 4];
+                if (n % 4 == 3)
+                    net_move(at, w_out);
+            }
+        }
+        if (NET_CONV_1X1_LOOPS)
+            net_conv_1x1_w_loop(S, sum, x, x_plane, x_gap, dy, y_plane, y_gap, rows, conv->columns);
+        const float *pixels = x, *gradients = dy;
+        NET_ROLLED
+        for (int32_t row = NET_CONV_1X1_LOOPS ? 0 : rows; row > 0; --row) {
+            net_conv_1x1_w_row(S, conv->columns, sum, &pixels, x_plane, &gradients, y_plane);
+            net_move(pixels, x_gap);
+            net_move(gradients, y_gap);
+        }
+        at = dw;
         NET_UNROLLED
         for (int32_t n = 0; n < 16; ++n) {
-            sum[n / 4][n % 4] = at[n % 4];
+            at[n % 4] = sum[n / 4][n % 4];
             if (n % 4 == 3)
                 net_move(at, w_out);
         }
     }
-    if (NET_CONV_1X1_LOOPS) {
-        const float *from[2] = {x, net_moved(x, 2 * x_plane)}, *gradients[2] = {dy, net_moved(dy, 2 * y_plane)};
-        const intptr_t x_gap = 4 * S * (conv->x_row - conv->columns), y_gap = 4 * (conv->y_row - conv->columns);
-        NET_ROLLED
-        for (; rows > 0; --rows) {
-            net_conv_1x1_w_loop(S, sum, from, x_plane, gradients, y_plane, conv->columns);
-            NET_UNROLLED
-            for (int32_t n = 0; n < 2; ++n) {
-                net_move(from[n], x_gap);
-                net_move(gradients[n], y_gap);
-            }
-        }
-    }
-    NET_ROLLED
-    for (; rows > 0; --rows, x += S * conv->x_row, dy += conv->y_row)
-        net_conv_1x1_w_row(S, conv->columns, sum, x, x_plane, dy, y_plane);
-    at = dw;
-    NET_UNROLLED
-    for (int32_t n = 0; n < 16; ++n) {
-        at[n % 4] = sum[n / 4][n % 4];
-        if (n % 4 == 3)
-            net_move(at, w_out);
-    }
 }
 
-typedef void (*net_conv_1x1_w_t)(const net_conv_w_t *conv, const float *x, const float *dy, float *dw, int32_t rows);
+typedef void (*net_conv_1x1_w_t)(const net_conv_w_t *conv, const float *x, const float *dy, float *dw, int32_t rows,
+                                 int32_t count);
 
 /* Workers share out blocks of 4 x 4 channels and parts. */
 NET_KERNEL void net_conv_1x1_w_blocks(int32_t core, int32_t cores, const int32_t S, const net_conv_w_t *conv,
@@ -274,12 +275,15 @@ NET_KERNEL void net_conv_1x1_w_blocks(int32_t core, int32_t cores, const int32_t
 {
     const int32_t across = conv->in / 4, blocks = across * (conv->out / 4), tasks = blocks * conv->parts;
     const int32_t end = net_share(tasks, core + 1, cores);
+    int32_t now = 0;
     NET_ROLLED
-    for (int32_t task = net_share(tasks, core, cores); task < end; ++task) {
-        const int32_t part = task / blocks, o = task % blocks / across * 4, i = task % across * 4;
+    for (int32_t task = net_share(tasks, core, cores); task < end; task += now) {
+        const int32_t part = task / blocks, within = task % blocks, o = within / across, i = within % across;
         const int32_t row = net_share(conv->rows, part, conv->parts), to = net_share(conv->rows, part + 1, conv->parts);
-        block(conv, conv->x + i * conv->x_plane + row * S * conv->x_row, conv->dy + o * conv->y_plane + row * conv->y_row,
-              conv->dw + part * conv->part + o * conv->w_out + i, to - row);
+        now = across - i < end - task ? across - i : end - task;
+        block(conv, conv->x + 4 * i * conv->x_plane + row * S * conv->x_row,
+              conv->dy + 4 * o * conv->y_plane + row * conv->y_row,
+              conv->dw + part * conv->part + 4 * o * conv->w_out + 4 * i, to - row, now);
     }
 }
 
@@ -288,9 +292,10 @@ NET_KERNEL void net_conv_1x1_w_blocks(int32_t core, int32_t cores, const int32_t
  */
 #define NET_CONV_1X1_GRAD_W(name, S)                                                                                    \
     NET_CONV_GRAD_W(name##_rest, 1, S, 4)                                                                               \
-    NET_HOT void name##_4x4(const net_conv_w_t *conv, const float *x, const float *dy, float *dw, int32_t rows)         \
+    NET_HOT void name##_4x4(const net_conv_w_t *conv, const float *x, const float *dy, float *dw, int32_t rows,         \
+                            int32_t count)                                                                              \
     {                                                                                                                   \
-        net_conv_1x1_w_block(S, conv, x, dy, dw, rows);                                                                 \
+        net_conv_1x1_w_block(S, conv, x, dy, dw, rows, count);                                                          \
     }                                                                                                                   \
     NET_HOT void name(int32_t core, int32_t cores, const net_conv_w_t *conv)                                            \
     {                                                                                                                   \

@@ -45,14 +45,17 @@
 #define NET_1X1_END_2 NET_1X1_2(3, h, )
 #define NET_1X1_END_1 NET_1X1_ADD(3, 0, h)
 
-/* `count` products of P factors. Their number is in p3 until that is loaded: registers are just enough. */
-#define NET_1X1_PRODUCTS(P, BODY, FACTOR, FINAL, NEXT, ...)                                                             \
+/* Products of P factors, one more than p3 says at first: registers are just enough, so it has p3's until that is loaded. */
+#define NET_1X1_PRODUCTS(P, BODY, FACTOR, FINAL, NEXT)                                                                  \
+    NET_1X1_FIRST_##P(FACTOR, FINAL, NEXT) "beqz %[p3], 1f\n" NET_REPEAT("%[p3]", BODY) NET_1X1_MAIN_##P(FINAL, NEXT)   \
+        NET_1X1_REST_##P(FACTOR, FINAL, NEXT) NET_REPEAT_END "1:\n" NET_1X1_MAIN_##P(FINAL, NEXT) NET_1X1_END_##P
+
+/* Runs such a text, with p3 = start and operands beyond those that all have. */
+#define NET_1X1_RUN(text, start, ...)                                                                                   \
     do {                                                                                                                \
         float p0, p1, p2, g, h;                                                                                         \
-        int32_t p3 = count - 1;                                                                                         \
-        __asm__ volatile(NET_1X1_FIRST_##P(FACTOR, FINAL, NEXT) "beqz %[p3], 1f\n" NET_REPEAT("%[p3]", BODY)            \
-                             NET_1X1_MAIN_##P(FINAL, NEXT) NET_1X1_REST_##P(FACTOR, FINAL, NEXT)                        \
-                                 NET_REPEAT_END "1:\n" NET_1X1_MAIN_##P(FINAL, NEXT) NET_1X1_END_##P                    \
+        int32_t p3 = start;                                                                                             \
+        __asm__ volatile(text                                                                                           \
                          : [s00] "+r"(s[0][0]), [s01] "+r"(s[0][1]), [s02] "+r"(s[0][2]), [s03] "+r"(s[0][3]),          \
                            [s10] "+r"(s[1][0]), [s11] "+r"(s[1][1]), [s12] "+r"(s[1][2]), [s13] "+r"(s[1][3]),          \
                            [s20] "+r"(s[2][0]), [s21] "+r"(s[2][1]), [s22] "+r"(s[2][2]), [s23] "+r"(s[2][3]),          \
@@ -84,16 +87,18 @@
 #define NET_1X1_PLANES_2 NET_LOAD_AT("%[p2]", "%[b]", "%[a_step]")
 #define NET_1X1_PLANES_3 NET_LOAD_NEXT("%[p3]", "%[b]", "%[next]")
 
-#define NET_1X1_PIXELS(NEXT, ...)                                                                                       \
+#define NET_1X1_PIXELS(P, BODY, NEXT, ...)                                                                              \
+    NET_1X1_RUN(NET_1X1_PRODUCTS(P, BODY, NET_1X1_PIXEL, NET_1X1_PLANE, NEXT), count - 1, __VA_ARGS__)
+#define NET_1X1_ANY_PIXELS(NEXT, ...)                                                                                   \
     do {                                                                                                                \
         if (PX == 4)                                                                                                    \
-            NET_1X1_PRODUCTS(4, 96, NET_1X1_PIXEL, NET_1X1_PLANE, NEXT, __VA_ARGS__);                                   \
+            NET_1X1_PIXELS(4, 96, NEXT, __VA_ARGS__);                                                                   \
         else if (PX == 3)                                                                                               \
-            NET_1X1_PRODUCTS(3, 76, NET_1X1_PIXEL, NET_1X1_PLANE, NEXT, __VA_ARGS__);                                   \
+            NET_1X1_PIXELS(3, 76, NEXT, __VA_ARGS__);                                                                   \
         else if (PX == 2)                                                                                               \
-            NET_1X1_PRODUCTS(2, 56, NET_1X1_PIXEL, NET_1X1_PLANE, NEXT, __VA_ARGS__);                                   \
+            NET_1X1_PIXELS(2, 56, NEXT, __VA_ARGS__);                                                                   \
         else                                                                                                            \
-            NET_1X1_PRODUCTS(1, 36, NET_1X1_PIXEL, NET_1X1_PLANE, NEXT, __VA_ARGS__);                                   \
+            NET_1X1_PIXELS(1, 36, NEXT, __VA_ARGS__);                                                                   \
     } while (0)
 
 /* sum[o][p] += x[p * STEP] * w[o] over `count` planes of x; `to_row` bytes between weights of two output channels, or,
@@ -110,32 +115,41 @@ NET_KERNEL void net_conv_1x1_loop(const int32_t STEP, const bool REVERSED, const
     for (int32_t n = 0; n < 16; ++n)
         s[n / 4][n % 4] = sum[REVERSED ? n / 4 : n / 4 ^ 1][n % 4];
     if (REVERSED)
-        NET_1X1_PIXELS(NET_1X1_ALONG, [c] "+r"(c));
+        NET_1X1_ANY_PIXELS(NET_1X1_ALONG, [c] "+r"(c));
     else
-        NET_1X1_PIXELS(NET_1X1_ROWS, [c] "+r"(c), [d] "+r"(d));
+        NET_1X1_ANY_PIXELS(NET_1X1_ROWS, [c] "+r"(c), [d] "+r"(d));
     NET_UNROLLED
     for (int32_t n = 0; n < 16; ++n)
         sum[REVERSED ? n / 4 : n / 4 ^ 1][n % 4] = s[n / 4][n % 4];
 }
 
-/* sum[o][i] += dy[o] * x[i] over `count` pixels. x and dy have pointers to their channels 0 and 2, which move on. */
-NET_KERNEL void net_conv_1x1_w_loop(const int32_t S, float sum[4][4], const float *x[2], intptr_t a_step, const float *dy[2],
-                                    intptr_t c_step, int32_t count)
+/* Rows of such products; what is needed once a row is in memory. */
+#define NET_1X1_W_ROWS                                                                                                  \
+    NET_REPEAT_OUTER("%[p3]", 228)                                                                                      \
+    "lw %[p3], %[more]\n" NET_1X1_PRODUCTS(4, 96, NET_1X1_PLANES, NET_1X1_PLANES, NET_1X1_ROWS)                         \
+    "lw %[p0], %[x_gap]\n"                                                                                              \
+    "lw %[p1], %[y_gap]\n"                                                                                              \
+    "add %[a], %[a], %[p0]\n"                                                                                           \
+    "add %[b], %[b], %[p0]\n"                                                                                           \
+    "add %[c], %[c], %[p1]\n"                                                                                           \
+    "add %[d], %[d], %[p1]\n" NET_REPEAT_END
+
+/* sum[o][i] += dy[o] * x[i] over rows of pixels. Planes and gaps behind rows are in bytes. */
+NET_KERNEL void net_conv_1x1_w_loop(const int32_t S, float sum[4][4], const float *a, intptr_t a_step, intptr_t x_gap,
+                                    const float *c, intptr_t c_step, intptr_t y_gap, int32_t rows, int32_t columns)
 {
     const int32_t next = 4 * S;
-    const float *a = x[0], *b = x[1], *c = dy[0], *d = dy[1];
+    const float *b = net_moved(a, 2 * a_step), *d = net_moved(c, 2 * c_step);
+    int32_t more = columns - 1;
     float s[4][4];
     NET_UNROLLED
     for (int32_t n = 0; n < 16; ++n)
         s[n / 4][n % 4] = sum[n / 4 ^ 1][n % 4 ^ 1];
-    NET_1X1_PRODUCTS(4, 96, NET_1X1_PLANES, NET_1X1_PLANES, NET_1X1_ROWS, [b] "+r"(b), [c] "+r"(c), [d] "+r"(d));
+    NET_1X1_RUN(NET_1X1_W_ROWS, rows, [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [x_gap] "+m"(x_gap), [y_gap] "+m"(y_gap),
+                [more] "+m"(more));
     NET_UNROLLED
     for (int32_t n = 0; n < 16; ++n)
         sum[n / 4 ^ 1][n % 4 ^ 1] = s[n / 4][n % 4];
-    x[0] = a;
-    x[1] = b;
-    dy[0] = c;
-    dy[1] = d;
 }
 #else
 #define NET_CONV_1X1_LOOPS 0
@@ -145,10 +159,10 @@ NET_KERNEL void net_conv_1x1_loop(const int32_t STEP, const bool REVERSED, const
     (void)STEP, (void)REVERSED, (void)PX, (void)sum, (void)a, (void)plane, (void)c, (void)to_row, (void)count;
 }
 
-NET_KERNEL void net_conv_1x1_w_loop(const int32_t S, float sum[4][4], const float *x[2], intptr_t a_step, const float *dy[2],
-                                    intptr_t c_step, int32_t count)
+NET_KERNEL void net_conv_1x1_w_loop(const int32_t S, float sum[4][4], const float *a, intptr_t a_step, intptr_t x_gap,
+                                    const float *c, intptr_t c_step, intptr_t y_gap, int32_t rows, int32_t columns)
 {
-    (void)S, (void)sum, (void)x, (void)a_step, (void)dy, (void)c_step, (void)count;
+    (void)S, (void)sum, (void)a, (void)a_step, (void)x_gap, (void)c, (void)c_step, (void)y_gap, (void)rows, (void)columns;
 }
 #endif
 
