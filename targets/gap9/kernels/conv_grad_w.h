@@ -8,7 +8,7 @@
  *
  * x is the padded tile, dy a plain one, and taps are contiguous in dw, also from i to i + 1. With `parts` > 1 the rows are
  * cut in as many parts whose sums go to dw, dw + part, dw + 2 * part, ...: for layers with too few channels to occupy all
- * workers. net_add_parts adds them up.
+ * workers. net_add_parts adds them up, 8 at most.
  */
 typedef struct {
     const float *x, *dy;
@@ -176,19 +176,29 @@ NET_KERNEL void net_conv_w_channels(int32_t core, int32_t cores, const int32_t K
     }
 }
 
-/* Adds up the sums of parts, after a barrier: dw[j] = parts[j] + parts[j + part] + ... for j < count. */
-NET_KERNEL void net_add_parts(int32_t core, int32_t cores, float *dw, const float *sums, int32_t count, int32_t parts,
-                              int32_t part, bool accumulate)
+/* Adds up the sums of PARTS parts, after a barrier: dw[j] = sums[j] + sums[j + part] + ... for `rows` rows of `length`
+ * elements, one after the other in sums, w_out apart in dw. Workers share out elements.
+ */
+NET_KERNEL void net_add_parts(int32_t core, int32_t cores, const int32_t PARTS, float *dw, int32_t w_out, const float *sums,
+                              int32_t rows, int32_t length, int32_t part, bool accumulate)
 {
-    const int32_t end = net_share(count, core + 1, cores);
+    const int32_t begin = net_share(rows * length, core, cores), end = net_share(rows * length, core + 1, cores);
+    int32_t left = length - begin % length;
+    dw += begin / length * w_out + length - left;
     NET_ROLLED
-    for (int32_t j = net_share(count, core, cores); j < end; ++j) {
-        float sum = accumulate ? dw[j] : 0.0f;
-        const float *from = sums + j;
-        NET_ROLLED
-        for (int32_t p = 0; p < parts; ++p, from += part)
-            sum += *from;
-        dw[j] = sum;
+    for (int32_t j = begin; j < end; ++j) {
+        float value[8], sum = accumulate ? *dw : 0.0f;
+        NET_UNROLLED
+        for (int32_t p = 0; p < PARTS; ++p)
+            value[p] = sums[j + p * part];
+        NET_UNROLLED
+        for (int32_t p = 0; p < PARTS; ++p)
+            sum += value[p];
+        *dw++ = sum;
+        if (net_rarely(--left == 0)) {
+            left = length;
+            dw += w_out - length;
+        }
     }
 }
 
