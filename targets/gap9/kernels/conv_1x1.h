@@ -94,7 +94,7 @@ NET_KERNEL void net_conv_1x1_blocks(const int32_t X_STEP, const int32_t Y_STEP, 
                                     const float *bias, float *y, int32_t blocks)
 {
     const intptr_t w_in = 4 * (REVERSED ? conv->w_in : 1), w_out = 4 * (REVERSED ? 1 : conv->w_out);
-    const intptr_t x_plane = 4 * conv->x_plane;
+    const intptr_t x_plane = 4 * conv->x_plane, y_plane = 4 * conv->y_plane;
     const float *const stop = net_moved(w, conv->in * w_in);
     NET_ROLLED
     for (; blocks > 0; --blocks) {
@@ -105,13 +105,12 @@ NET_KERNEL void net_conv_1x1_blocks(const int32_t X_STEP, const int32_t Y_STEP, 
                 NET_UNROLLED
                 for (int32_t p = 0; p < PX; ++p)
                     sum[o][p] = at[p * Y_STEP];
-                at += conv->y_plane;
-                net_pin(at);
+                net_move(at, y_plane);
             }
         } else {
             NET_UNROLLED
             for (int32_t o = 0; o < OUT; ++o)
-                sum[o][0] = sum[o][1] = sum[o][2] = sum[o][3] = bias ? bias[o] : 0.0f;
+                sum[o][0] = sum[o][1] = sum[o][2] = sum[o][3] = !REVERSED && bias ? bias[o] : 0.0f;
         }
         if (NET_CONV_1X1_LOOPS && OUT == 4)
             net_conv_1x1_loop(X_STEP, REVERSED, PX, sum, x, x_plane, w, REVERSED ? w_in : w_out, conv->in);
@@ -123,8 +122,7 @@ NET_KERNEL void net_conv_1x1_blocks(const int32_t X_STEP, const int32_t Y_STEP, 
             NET_UNROLLED
             for (int32_t p = 0; p < PX; ++p)
                 at[p * Y_STEP] = sum[o][p];
-            at += conv->y_plane;
-            net_pin(at);
+            net_move(at, y_plane);
         }
         x += PX * X_STEP;
         y += PX * Y_STEP;
