@@ -95,6 +95,10 @@ NET_KERNEL void net_conv_1x1_blocks(const int32_t X_STEP, const int32_t Y_STEP, 
 {
     const intptr_t w_in = 4 * (REVERSED ? conv->w_in : 1), w_out = 4 * (REVERSED ? 1 : conv->w_out);
     const intptr_t x_plane = 4 * conv->x_plane, y_plane = 4 * conv->y_plane;
+    float start[4];
+    NET_UNROLLED
+    for (int32_t o = 0; o < OUT; ++o)
+        start[o] = !REVERSED && bias ? bias[o] : 0.0f;
     const float *const stop = net_moved(w, conv->in * w_in);
     NET_ROLLED
     for (; blocks > 0; --blocks) {
@@ -110,7 +114,7 @@ NET_KERNEL void net_conv_1x1_blocks(const int32_t X_STEP, const int32_t Y_STEP, 
         } else {
             NET_UNROLLED
             for (int32_t o = 0; o < OUT; ++o)
-                sum[o][0] = sum[o][1] = sum[o][2] = sum[o][3] = !REVERSED && bias ? bias[o] : 0.0f;
+                sum[o][0] = sum[o][1] = sum[o][2] = sum[o][3] = start[o];
         }
         if (NET_CONV_1X1_LOOPS && OUT == 4)
             net_conv_1x1_loop(X_STEP, REVERSED, PX, sum, x, x_plane, w, REVERSED ? w_in : w_out, conv->in);
