@@ -1,6 +1,6 @@
 <%namespace name="conv" file="conv.mako"/>
 <%def name="main()">
-<% k, s = call["dW"].shape[2], call.attributes["strides"][0] %>
+<% k, s, parts = call["dW"].shape[2], call.attributes["strides"][0], call.operator.parts(call) %>
 % if t.variant() == "pad":
 ${conv.constants(call)}
     const int32_t rows = (${t.count("oy")} - 1) * ${s} + ${k}, columns = (${t.count("ox")} - 1) * ${s} + ${k};
@@ -14,7 +14,7 @@ ${conv.pad(t, "X", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP", f"{t.begin('ox')} * 
     net_conv_w_t conv = {
         .x = ${"tile->scratch" if k > 1 else "X"},
         .dy = dY,
-        .dw = dW,
+        .dw = ${"NULL" if parts > 1 else "dW"},
         .in = ${t.count("ci")},
         .out = ${t.count("co")},
         .rows = rows,
@@ -22,17 +22,27 @@ ${conv.pad(t, "X", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP", f"{t.begin('ox')} * 
         .x_row = ${f"(columns - 1) * {s} + {k}" if k > 1 else t.stride("X", 2)},
         .y_row = ${t.stride("dY", 2)},
         .y_plane = ${t.stride("dY", 1)},
-        .w_out = ${t.stride("dW", 0)},
-        .parts = 1,
+        .w_out = ${f"{t.count('ci')} * {k * k}" if parts > 1 else t.stride("dW", 0)},
+        .parts = ${parts},
         .part = 0,
         .images = ${t.count("n")},
         .y_image = ${t.stride("dY", 0)},
         .claimed = range->claimed,
-        .accumulate = !range->first,
+        .accumulate = ${"false" if parts > 1 else "!range->first"},
     };
     conv.x_plane = ${f"conv.x_row * ((rows - 1) * {s} + {k})" if k > 1 else t.stride("X", 1)};
     conv.x_image = conv.in * conv.x_plane;
+% if parts > 1:
+    conv.dw = (float *)tile->scratch + conv.images * conv.x_image; /* the parts' sums */
+    conv.part = conv.out * conv.w_out;
+% endif
     ${kernel}(&conv);
+% elif t.variant() == "reduce":
+<% t.kernels["reduce"] = ("conv_grad_w.h", "") %>
+    const int32_t rows = (${t.count("oy")} - 1) * ${s} + ${k}, columns = (${t.count("ox")} - 1) * ${s} + ${k};
+    const int32_t in = ${t.count("ci")}, out = ${t.count("co")}, length = in * ${k * k};
+    const float *const sums = (const float *)tile->scratch + ${t.count("n")} * in * rows * columns;
+    net_add_parts(range->core, range->cores, ${parts}, dW, ${t.stride("dW", 0)}, sums, out, length, out * length, !range->first);
 % else:
 ${portable()}
 % endif

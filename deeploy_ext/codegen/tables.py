@@ -104,7 +104,8 @@ class Tables:
             axes += len(block.axes)
         staged = any(block.stage != "none" for block in group.blocks)
         refilled = any(block.loaded and block.stored for block in group.blocks)
-        head = f"{{{len(phases)}, {len(rows)}, {_flags(_simple(group, homes), staged, refilled)}, {group.scratch}, {group.scratch_bytes}}}"
+        flags = _flags(_simple(group, homes), staged, refilled)
+        head = f"{{{len(phases)}, {len(rows)}, {flags}, {group.scratch}, {group.scratch_bytes}}}"
         kind = f"struct {{ net_work_t head; net_phase_t phases[{len(phases)}]; net_block_t blocks[{len(rows)}]; }}"
         return self._define("work", kind, f"{head}, {{{', '.join(phases)}}}, {{{wrap(rows)}}}")
 

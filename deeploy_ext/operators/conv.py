@@ -101,18 +101,18 @@ class Geometry:
 
 
 def _team_kernel(
-    call: Invocation, g: Geometry, padded: Callable[[Mapping[str, int]], int], gaps: bool = False
+    call: Invocation, g: Geometry, padded: Callable[[Mapping[str, int]], int], *after: str, gaps: bool = False
 ) -> TeamKernel | None:
     """The register-blocked kernels, where they know such a convolution: one group, no dilation, square with equal strides.
 
-    ``padded`` gives the bytes of the tile with its border; a 1x1 convolution without padding needs none, but its dX has
-    ``gaps`` if it has strides.
+    ``padded`` gives the bytes of the tile with its border, and of what steps ``after`` the blocked one need; a 1x1
+    convolution without padding needs none, but its dX has ``gaps`` if it has strides.
     """
     square = g.k[0] == g.k[1] and g.s[0] == g.s[1]
     if g.group > 1 or g.d != (1, 1) or not square or g.k[0] > 7 or g.s[0] > 2 or call["W"].dtype != np.float32:
         return None
     if g.k[0] > 1:
-        return TeamKernel(("pad", "blocked"), "mac_blocked", padded)
+        return TeamKernel(("pad", "blocked", *after), "mac_blocked", padded)
     if any(call.attributes["pads"]):
         return None
     return TeamKernel(("zero", "blocked") if gaps and g.s[0] > 1 else ("blocked",), "mac_blocked", lambda tile: 0)
@@ -317,7 +317,20 @@ class ConvGradW(Operator):
 
     def kernel(self, call: Invocation) -> TeamKernel | None:
         g = Geometry.of(call, call["X"].shape, call["dW"].shape, call["dY"].shape)
-        return _team_kernel(call, g, g.padded_image)
+        parts = self.parts(call)
+        if parts == 1:
+            return _team_kernel(call, g, g.padded_image)
+        taps = g.k[0] * g.k[1]
+        return _team_kernel(call, g, lambda tile: g.padded_image(tile) + 4 * parts * tile["co"] * tile["ci"] * taps, "reduce")
+
+    def parts(self, call: Invocation) -> int:
+        """Parts that a tile's rows are cut in, each with its own sums: where tasks are large, and too few for 8 cores."""
+        co, ci, ky, kx = call["W"].shape
+        tasks = -(-co // (4 if ky <= 4 else 2)) * ci * ky  # as the kernel takes them: rows of taps of some output channels
+        rows, columns = call["dY"].shape[2:]
+        if (ky, kx) == (1, 1) or tasks >= 64 or rows * columns < 256:
+            return 1
+        return min(-(-128 // tasks), 8, rows)
 
 
 class ConvGradB(Operator):

@@ -2,13 +2,13 @@
 #ifndef NET_CONV_GRAD_W_H
 #define NET_CONV_GRAD_W_H
 
-#include "kernel.h"
+#include "conv_grad_w_rows.h"
 
 /* dw[o][i][ky][kx] = sum over r, c of dy[o][r][c] * x[i][r * S + ky][c * S + kx]
  *
  * x is the padded tile, dy a plain one, and taps are contiguous in dw, also from i to i + 1. With `parts` > 1 the rows are
  * cut in as many parts whose sums go to dw, dw + part, dw + 2 * part, ...: for layers with too few channels to occupy all
- * workers. net_add_parts adds them up.
+ * workers. net_add_parts adds them up, 8 at most.
  */
 typedef struct {
     const float *x, *dy;
@@ -21,11 +21,59 @@ typedef struct {
     bool accumulate; /* add to dw */
 } net_conv_w_t;
 
+/* A row's chunks of 4 pixels, `span` bytes of x. */
+NET_KERNEL void net_conv_w_chunks(const int32_t K, const int32_t S, const int32_t OUT, float sum[4][8], const float *from[4],
+                                  const float **pixels, intptr_t span)
+{
+    const int32_t CARRIED = K > S ? K - S : 0;
+    const float *x = *pixels;
+    const float *const end = net_moved(x, span);
+    float carried[8] = {0};
+    NET_UNROLLED
+    for (int32_t j = 0; j < CARRIED; ++j)
+        carried[j] = x[j];
+    NET_ROLLED
+    while (x != end) {
+        float pixel[16];
+        float gradient = from[0][0];
+        NET_UNROLLED
+        for (int32_t j = 0; j < K; ++j)
+            pixel[j] = j < CARRIED ? carried[j] : x[j];
+        NET_UNROLLED
+        for (int32_t n = 0; n < 4 * OUT; ++n) {
+            const int32_t p = n / OUT, o = n % OUT, new_pixels = K < S ? K : S;
+            float ahead = 0.0f;
+            NET_UNROLLED
+            for (int32_t kx = 0; kx < K; ++kx) {
+                net_multiply_add(sum[o][kx], pixel[p * S + kx], gradient);
+                if (kx == 0 && n + 1 < 4 * OUT)
+                    ahead = from[(n + 1) % OUT][(n + 1) / OUT];
+                NET_UNROLLED
+                for (int32_t q = 0; q < new_pixels; ++q) { /* what the next pixel's taps do not share with these */
+                    const int32_t j = (p + 1) * S + K - new_pixels + q, when = OUT - new_pixels + q;
+                    if (kx == K - 1 && p < 3 && o == (when > 0 ? when : 0))
+                        pixel[j] = x[j];
+                }
+                if (kx == K - 1 && p == 3) {
+                    from[o] += 4;
+                    net_pin(from[o]);
+                }
+            }
+            gradient = ahead;
+        }
+        NET_UNROLLED
+        for (int32_t j = 0; j < CARRIED; ++j)
+            carried[j] = pixel[4 * S + j];
+        x += 4 * S;
+        net_pin(x);
+    }
+    *pixels = x;
+}
+
 /* `count` rows of taps, one after the other, of OUT output channels; x and dy start at the part's first row. */
 NET_KERNEL void net_conv_w_taps(const int32_t K, const int32_t S, const int32_t OUT, const net_conv_w_t *conv,
                                 const float *x, const float *dy, float *dw, int32_t rows, int32_t ky, int32_t count)
 {
-    const int32_t CARRIED = K > S ? K - S : 0;
     const int32_t w_out = conv->w_out, left = conv->columns % 4, gap = conv->y_row - conv->columns;
     intptr_t span = 16 * S * (conv->columns / 4), x_gap = 4 * S * (conv->x_row - conv->columns), ragged = left | gap;
     net_pin(span); /* not to be calculated again in each row */
@@ -58,45 +106,13 @@ NET_KERNEL void net_conv_w_taps(const int32_t K, const int32_t S, const int32_t 
         }
         NET_ROLLED
         for (int32_t row = rows; row > 0; --row) {
-            const float *const end = net_moved(pixels, span);
-            float carried[8] = {0};
-            NET_UNROLLED
-            for (int32_t j = 0; j < CARRIED; ++j)
-                carried[j] = pixels[j];
-            NET_ROLLED
-            while (pixels != end) {
-                float pixel[16];
-                float gradient = from[0][0];
-                NET_UNROLLED
-                for (int32_t j = 0; j < K; ++j)
-                    pixel[j] = j < CARRIED ? carried[j] : pixels[j];
-                NET_UNROLLED
-                for (int32_t n = 0; n < 4 * OUT; ++n) {
-                    const int32_t p = n / OUT, o = n % OUT, new_pixels = K < S ? K : S;
-                    float ahead = 0.0f;
-                    NET_UNROLLED
-                    for (int32_t kx = 0; kx < K; ++kx) {
-                        net_multiply_add(sum[o][kx], pixel[p * S + kx], gradient);
-                        if (kx == 0 && n + 1 < 4 * OUT)
-                            ahead = from[(n + 1) % OUT][(n + 1) / OUT];
-                        NET_UNROLLED
-                        for (int32_t q = 0; q < new_pixels; ++q) { /* what the next pixel's taps do not share with these */
-                            const int32_t j = (p + 1) * S + K - new_pixels + q, when = OUT - new_pixels + q;
-                            if (kx == K - 1 && p < 3 && o == (when > 0 ? when : 0))
-                                pixel[j] = pixels[j];
-                        }
-                        if (kx == K - 1 && p == 3) {
-                            from[o] += 4;
-                            net_pin(from[o]);
-                        }
-                    }
-                    gradient = ahead;
-                }
-                NET_UNROLLED
-                for (int32_t j = 0; j < CARRIED; ++j)
-                    carried[j] = pixel[4 * S + j];
-                pixels += 4 * S;
-                net_pin(pixels);
+            if (NET_CONV_W_ROWS && K == 3 && S <= 2 && OUT == 4) {
+                if (span)
+                    net_conv_w_rows(S, sum, from, &pixels, ragged ? 1 : rows, conv->columns / 4, ragged ? 0 : x_gap);
+                if (!ragged)
+                    break;
+            } else {
+                net_conv_w_chunks(K, S, OUT, sum, from, &pixels, span);
             }
             if (net_rarely(ragged)) {
                 NET_ROLLED
@@ -169,19 +185,29 @@ NET_KERNEL void net_conv_w_task(const int32_t K, const int32_t S, const int32_t 
     conv->accumulate = accumulate;
 }
 
-/* Adds up the sums of parts, after a barrier: dw[j] = parts[j] + parts[j + part] + ... for j < count. */
-NET_KERNEL void net_add_parts(int32_t core, int32_t cores, float *dw, const float *sums, int32_t count, int32_t parts,
-                              int32_t part, bool accumulate)
+/* Adds up the sums of PARTS parts, after a barrier: dw[j] = sums[j] + sums[j + part] + ... for `rows` rows of `length`
+ * elements, one after the other in sums, w_out apart in dw. Workers share out elements.
+ */
+NET_KERNEL void net_add_parts(int32_t core, int32_t cores, const int32_t PARTS, float *dw, int32_t w_out, const float *sums,
+                              int32_t rows, int32_t length, int32_t part, bool accumulate)
 {
-    const int32_t end = net_share(count, core + 1, cores);
+    const int32_t begin = net_share(rows * length, core, cores), end = net_share(rows * length, core + 1, cores);
+    int32_t left = length - begin % length;
+    dw += begin / length * w_out + length - left;
     NET_ROLLED
-    for (int32_t j = net_share(count, core, cores); j < end; ++j) {
-        float sum = accumulate ? dw[j] : 0.0f;
-        const float *from = sums + j;
-        NET_ROLLED
-        for (int32_t p = 0; p < parts; ++p, from += part)
-            sum += *from;
-        dw[j] = sum;
+    for (int32_t j = begin; j < end; ++j) {
+        float value[8], sum = accumulate ? *dw : 0.0f;
+        NET_UNROLLED
+        for (int32_t p = 0; p < PARTS; ++p)
+            value[p] = sums[j + p * part];
+        NET_UNROLLED
+        for (int32_t p = 0; p < PARTS; ++p)
+            sum += value[p];
+        *dw++ = sum;
+        if (net_rarely(--left == 0)) {
+            left = length;
+            dw += w_out - length;
+        }
     }
 }
 

@@ -13,6 +13,12 @@
 /* Text of a hardware loop: `count` times the instructions that follow, the last of which begins BODY - 4 bytes on. */
 #define NET_REPEAT(count, BODY) ".option push\n.option norvc\n.insn i 0x7b, 4, x0, " count ", (" #BODY ") / 2\n"
 #define NET_REPEAT_END ".option pop\n"
+/* The same around one of those: it ends at least one instruction later. */
+#define NET_REPEAT_OUTER(count, BODY) ".option push\n.option norvc\n.insn i 0x7b, 4, x1, " count ", (" #BODY ") / 2\n"
+/* Text of loads: from a pointer that then moves, by a constant or by a register; and from a pointer plus a register. */
+#define NET_LOAD_NEXT(value, pointer, bytes) ".insn i 0x0b, 2, " value ", " bytes "(" pointer ")\n"
+#define NET_LOAD_STEP(value, pointer, step) ".insn r 0x0b, 7, 0x10, " value ", " pointer ", " step "\n"
+#define NET_LOAD_AT(value, pointer, offset) ".insn r 0x03, 7, 0x10, " value ", " pointer ", " offset "\n"
 
 /* Copies `pairs` pairs of floats; both pointers end behind what was copied. Two cycles a float, and none to jump back. */
 static inline void net_copy_pairs(float **to, const float **from, int32_t pairs)
