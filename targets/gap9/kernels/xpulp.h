@@ -14,6 +14,13 @@
 #define NET_REPEAT(count, BODY) ".option push\n.option norvc\n.insn i 0x7b, 4, x0, " count ", (" #BODY ") / 2\n"
 #define NET_REPEAT_END ".option pop\n"
 
+/* Text of instructions on named operands: accesses that move their pointer on by a float; d = a op b; d = +-(a * b) +- c. */
+#define NET_LOAD(d, from) ".insn i 0x0b, 2, %[" #d "], 4(%[" #from "])\n"
+#define NET_STORE(a, to) ".insn s 0x2b, 2, %[" #a "], 4(%[" #to "])\n"
+#define NET_OP(op, d, a, b) op " %[" #d "], %[" #a "], %[" #b "]\n"
+#define NET_FUSED(op, d, a, b, c) op " %[" #d "], %[" #a "], %[" #b "], %[" #c "]\n"
+#define NET_MAX_0(d, a) ".insn r 0x33, 6, 2, %[" #d "], %[" #a "], x0\n" /* of integers */
+
 /* Copies `pairs` pairs of floats; both pointers end behind what was copied. Two cycles a float, and none to jump back. */
 static inline void net_copy_pairs(float **to, const float **from, int32_t pairs)
 {
