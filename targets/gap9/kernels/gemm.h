@@ -1,0 +1,160 @@
+/* Matrix product: 4 x 4 outer products in registers. */
+#ifndef NET_GEMM_H
+#define NET_GEMM_H
+
+#include "kernel.h"
+#include "xpulp.h"
+
+/* y = start + a * b, of m x k and k x n values, each matrix with any strides; y's columns are neighbours. Every sum runs over
+ * k in order with one accumulator, so that it does not matter which block computes it.
+ */
+typedef struct {
+    const float *a, *b;
+    const float *start; /* NULL: sums start from 0 */
+    float *y;
+    int32_t m, n, k;
+    int32_t a_m, a_k, b_k, b_n, start_m, start_n, y_m;
+} net_gemm_t;
+
+#if defined(NET_XPULP) && defined(__riscv)
+/* d = *from, which then moves on by a register's bytes */
+#define NET_LOAD_BY(d, from, by) ".insn r 0x0b, 7, 16, %[" #d "], %[" #from "], %[" #by "]\n"
+#define NET_GEMM_SUM(i, j) NET_FUSED("fmadd.s", s##i##j, a##i, b0, s##i##j)
+#define NET_GEMM_ROW(i) \
+    [s##i##0] "+r"(sum[i][0]), [s##i##1] "+r"(sum[i][1]), [s##i##2] "+r"(sum[i][2]), [s##i##3] "+r"(sum[i][3])
+#define NET_GEMM_COLUMN(j, by) \
+    NET_LOAD_BY(b0, b, by) NET_GEMM_SUM(0, j) NET_GEMM_SUM(1, j) NET_GEMM_SUM(2, j) NET_GEMM_SUM(3, j)
+
+/* All 28 registers that a compiler may use but one are operands: the count is where b0 is later. */
+NET_KERNEL void net_gemm_sums(float sum[4][4], const net_gemm_t *gemm, const float *a, const float *b)
+{
+    const int32_t a_next = 4 * gemm->a_m, b_next = 4 * gemm->b_n;
+    const int32_t a_last = 4 * gemm->a_k - 3 * a_next, b_last = 4 * gemm->b_k - 3 * b_next;
+    int32_t b0 = gemm->k;
+    float a0, a1, a2, a3;
+    __asm__ volatile(NET_REPEAT("%[b0]", 96)
+                     NET_LOAD_BY(a0, a, a_next) NET_LOAD_BY(b0, b, b_next) NET_LOAD_BY(a1, a, a_next)
+                     NET_GEMM_SUM(0, 0) NET_LOAD_BY(a2, a, a_next) NET_GEMM_SUM(1, 0) NET_LOAD_BY(a3, a, a_last)
+                     NET_GEMM_SUM(2, 0) NET_GEMM_SUM(3, 0)
+                     NET_GEMM_COLUMN(1, b_next) NET_GEMM_COLUMN(2, b_next) NET_GEMM_COLUMN(3, b_last)
+                     NET_REPEAT_END
+                     : NET_GEMM_ROW(0), NET_GEMM_ROW(1), NET_GEMM_ROW(2), NET_GEMM_ROW(3), [a0] "=&r"(a0), [a1] "=&r"(a1),
+                       [a2] "=&r"(a2), [a3] "=&r"(a3), [b0] "+r"(b0), [a] "+r"(a), [b] "+r"(b)
+                     : [a_next] "r"(a_next), [a_last] "r"(a_last), [b_next] "r"(b_next), [b_last] "r"(b_last)
+                     : "memory");
+}
+#else
+NET_KERNEL void net_gemm_sums(float sum[4][4], const net_gemm_t *gemm, const float *a, const float *b)
+{
+    NET_ROLLED
+    for (int32_t k = gemm->k; k > 0; --k, a += gemm->a_k, b += gemm->b_k) {
+        NET_UNROLLED
+        for (int32_t n = 0; n < 16; ++n)
+            net_multiply_add(sum[n / 4][n % 4], a[n / 4 * gemm->a_m], b[n % 4 * gemm->b_n]);
+    }
+}
+#endif
+
+/* `blocks` blocks of 4 x 4, one behind the other in a row. */
+NET_HOT void net_gemm_4x4(const net_gemm_t *gemm, const float *a, const float *b, const float *start, float *y, int32_t blocks)
+{
+    NET_ROLLED
+    for (; blocks > 0; --blocks, b += 4 * gemm->b_n) {
+        float sum[4][4], *to = y;
+        if (start) {
+            const float *from = start;
+            NET_UNROLLED
+            for (int32_t i = 0; i < 4; ++i, from += gemm->start_m) {
+                NET_UNROLLED
+                for (int32_t j = 0; j < 4; ++j)
+                    sum[i][j] = from[j * gemm->start_n];
+            }
+            start += 4 * gemm->start_n;
+        } else {
+            NET_UNROLLED
+            for (int32_t n = 0; n < 16; ++n)
+                sum[n / 4][n % 4] = 0.0f;
+        }
+        net_gemm_sums(sum, gemm, a, b);
+        NET_UNROLLED
+        for (int32_t i = 0; i < 4; ++i, to += gemm->y_m) {
+            NET_UNROLLED
+            for (int32_t j = 0; j < 4; ++j)
+                to[j] = sum[i][j];
+        }
+        y += 4;
+    }
+}
+
+/* N sums along one operand, p, of which all are multiplied with the same values of the other. */
+NET_KERNEL void net_gemm_strip(const int32_t N, int32_t k, const float *p, int32_t p_next, int32_t p_k, const float *q,
+                               int32_t q_k, const float *start, int32_t start_next, float *y, int32_t y_next)
+{
+    float sum[N > 1 ? 4 : 1];
+    NET_UNROLLED
+    for (int32_t i = 0; i < N; ++i)
+        sum[i] = start ? start[i * start_next] : 0.0f;
+    NET_ROLLED
+    for (; k > 0; --k, p += p_k, q += q_k) {
+        const float *value = p;
+        NET_UNROLLED
+        for (int32_t i = 0; i < N; ++i, value += p_next)
+            net_multiply_add(sum[i], *value, *q);
+    }
+    NET_UNROLLED
+    for (int32_t i = 0; i < N; ++i)
+        y[i * y_next] = sum[i];
+}
+
+/* A block of less than 4 x 4. */
+NET_HOT void net_gemm_edge(const net_gemm_t *gemm, const float *a, const float *b, const float *start, float *y, int32_t rows,
+                           int32_t columns)
+{
+    const net_gemm_t g = *gemm;
+    if (rows == 4) {
+        for (int32_t j = 0; j < columns; ++j)
+            net_gemm_strip(4, g.k, a, g.a_m, g.a_k, b + j * g.b_n, g.b_k, start ? start + j * g.start_n : NULL, g.start_m,
+                           y + j, g.y_m);
+        return;
+    }
+    for (int32_t i = 0; i < rows; ++i, a += g.a_m, y += g.y_m, start += start ? g.start_m : 0) {
+        if (columns == 4)
+            net_gemm_strip(4, g.k, b, g.b_n, g.b_k, a, g.a_k, start, g.start_n, y, 1);
+        for (int32_t j = 0; columns < 4 && j < columns; ++j)
+            net_gemm_strip(1, g.k, b + j * g.b_n, 0, g.b_k, a, g.a_k, start ? start + j * g.start_n : NULL, 0, y + j, 0);
+    }
+}
+
+/* Workers share out the blocks, row of blocks by row of blocks. Of few blocks, shares that differ by one are the evenest. */
+NET_HOT void net_gemm(int32_t core, int32_t cores, const net_gemm_t *gemm)
+{
+    const int32_t across = (gemm->n + 3) >> 2, blocks = ((gemm->m + 3) >> 2) * across;
+    int32_t block = net_share(blocks, core, cores), end = net_share(blocks, core + 1, cores);
+    if (cores == 8 && blocks < 128) {
+        block = blocks * core >> 3;
+        end = blocks * (core + 1) >> 3;
+    }
+    int32_t i = block / across, j = block % across;
+    NET_ROLLED
+    while (block < end) {
+        const int32_t rows = gemm->m - 4 * i, columns = gemm->n - 4 * j, full = rows > 3 ? columns >> 2 : 0;
+        const float *const a = gemm->a + 4 * i * gemm->a_m, *const b = gemm->b + 4 * j * gemm->b_n;
+        const float *const start = gemm->start ? gemm->start + 4 * (i * gemm->start_m + j * gemm->start_n) : NULL;
+        float *const y = gemm->y + 4 * (i * gemm->y_m + j);
+        int32_t done = 1;
+        if (full > 0) {
+            done = full < end - block ? full : end - block;
+            net_gemm_4x4(gemm, a, b, start, y, done);
+        } else {
+            net_gemm_edge(gemm, a, b, start, y, rows < 4 ? rows : 4, columns < 4 ? columns : 4);
+        }
+        block += done;
+        j += done;
+        if (j == across) {
+            j = 0;
+            ++i;
+        }
+    }
+}
+
+#endif
