@@ -43,6 +43,23 @@ NET_KERNEL void net_gemm_sums(float sum[4][4], const net_gemm_t *gemm, const flo
                      : [a_next] "r"(a_next), [a_last] "r"(a_last), [b_next] "r"(b_next), [b_last] "r"(b_last)
                      : "memory");
 }
+
+/* sum_i += p_i * q, for the four values at p and the one at q, `k` times. */
+NET_KERNEL void net_gemm_strip_sums(float sum[4], int32_t k, const float *p, int32_t p_next, int32_t p_k, const float *q,
+                                    int32_t q_k)
+{
+    const int32_t next = 4 * p_next, last = 4 * p_k - 3 * next, step = 4 * q_k;
+    float p0, p1, p2, p3, q0;
+    __asm__ volatile(NET_REPEAT("%[k]", 36)
+                     NET_LOAD_BY(p0, p, next) NET_LOAD_BY(q0, q, step) NET_LOAD_BY(p1, p, next)
+                     NET_FUSED("fmadd.s", s0, p0, q0, s0) NET_LOAD_BY(p2, p, next) NET_FUSED("fmadd.s", s1, p1, q0, s1)
+                     NET_LOAD_BY(p3, p, last) NET_FUSED("fmadd.s", s2, p2, q0, s2) NET_FUSED("fmadd.s", s3, p3, q0, s3)
+                     NET_REPEAT_END
+                     : [s0] "+r"(sum[0]), [s1] "+r"(sum[1]), [s2] "+r"(sum[2]), [s3] "+r"(sum[3]), [p0] "=&r"(p0),
+                       [p1] "=&r"(p1), [p2] "=&r"(p2), [p3] "=&r"(p3), [q0] "=&r"(q0), [p] "+r"(p), [q] "+r"(q)
+                     : [k] "r"(k), [next] "r"(next), [last] "r"(last), [step] "r"(step)
+                     : "memory");
+}
 #else
 NET_KERNEL void net_gemm_sums(float sum[4][4], const net_gemm_t *gemm, const float *a, const float *b)
 {
@@ -51,6 +68,17 @@ NET_KERNEL void net_gemm_sums(float sum[4][4], const net_gemm_t *gemm, const flo
         NET_UNROLLED
         for (int32_t n = 0; n < 16; ++n)
             net_multiply_add(sum[n / 4][n % 4], a[n / 4 * gemm->a_m], b[n % 4 * gemm->b_n]);
+    }
+}
+
+NET_KERNEL void net_gemm_strip_sums(float sum[4], int32_t k, const float *p, int32_t p_next, int32_t p_k, const float *q,
+                                    int32_t q_k)
+{
+    NET_ROLLED
+    for (; k > 0; --k, p += p_k, q += q_k) {
+        NET_UNROLLED
+        for (int32_t i = 0; i < 4; ++i)
+            net_multiply_add(sum[i], p[i * p_next], *q);
     }
 }
 #endif
@@ -86,23 +114,19 @@ NET_HOT void net_gemm_4x4(const net_gemm_t *gemm, const float *a, const float *b
     }
 }
 
-/* N sums along one operand, p, of which all are multiplied with the same values of the other. */
-NET_KERNEL void net_gemm_strip(const int32_t N, int32_t k, const float *p, int32_t p_next, int32_t p_k, const float *q,
-                               int32_t q_k, const float *start, int32_t start_next, float *y, int32_t y_next)
+/* Four sums along one operand, p, whose values are multiplied with the same ones of the other. */
+NET_HOT void net_gemm_strip(int32_t k, const float *p, int32_t p_next, int32_t p_k, const float *q, int32_t q_k,
+                            const float *start, int32_t start_next, float *y, int32_t y_next)
 {
-    float sum[N > 1 ? 4 : 1];
-    NET_UNROLLED
-    for (int32_t i = 0; i < N; ++i)
-        sum[i] = start ? start[i * start_next] : 0.0f;
-    NET_ROLLED
-    for (; k > 0; --k, p += p_k, q += q_k) {
-        const float *value = p;
+    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    if (start) {
         NET_UNROLLED
-        for (int32_t i = 0; i < N; ++i, value += p_next)
-            net_multiply_add(sum[i], *value, *q);
+        for (int32_t i = 0; i < 4; ++i)
+            sum[i] = start[i * start_next];
     }
+    net_gemm_strip_sums(sum, k, p, p_next, p_k, q, q_k);
     NET_UNROLLED
-    for (int32_t i = 0; i < N; ++i)
+    for (int32_t i = 0; i < 4; ++i)
         y[i * y_next] = sum[i];
 }
 
@@ -110,18 +134,23 @@ NET_KERNEL void net_gemm_strip(const int32_t N, int32_t k, const float *p, int32
 NET_HOT void net_gemm_edge(const net_gemm_t *gemm, const float *a, const float *b, const float *start, float *y, int32_t rows,
                            int32_t columns)
 {
-    const net_gemm_t g = *gemm;
     if (rows == 4) {
-        for (int32_t j = 0; j < columns; ++j)
-            net_gemm_strip(4, g.k, a, g.a_m, g.a_k, b + j * g.b_n, g.b_k, start ? start + j * g.start_n : NULL, g.start_m,
-                           y + j, g.y_m);
+        for (int32_t j = 0; j < columns; ++j, b += gemm->b_n, start += start ? gemm->start_n : 0)
+            net_gemm_strip(gemm->k, a, gemm->a_m, gemm->a_k, b, gemm->b_k, start, gemm->start_m, y++, gemm->y_m);
         return;
     }
-    for (int32_t i = 0; i < rows; ++i, a += g.a_m, y += g.y_m, start += start ? g.start_m : 0) {
-        if (columns == 4)
-            net_gemm_strip(4, g.k, b, g.b_n, g.b_k, a, g.a_k, start, g.start_n, y, 1);
-        for (int32_t j = 0; columns < 4 && j < columns; ++j)
-            net_gemm_strip(1, g.k, b + j * g.b_n, 0, g.b_k, a, g.a_k, start ? start + j * g.start_n : NULL, 0, y + j, 0);
+    for (int32_t i = 0; i < rows; ++i, a += gemm->a_m, y += gemm->y_m, start += start ? gemm->start_m : 0) {
+        if (columns == 4) {
+            net_gemm_strip(gemm->k, b, gemm->b_n, gemm->b_k, a, gemm->a_k, start, gemm->start_n, y, 1);
+            continue;
+        }
+        for (int32_t j = 0; j < columns; ++j) {
+            float sum = start ? start[j * gemm->start_n] : 0.0f;
+            const float *p = a, *q = b + j * gemm->b_n;
+            for (int32_t k = gemm->k; k > 0; --k, p += gemm->a_k, q += gemm->b_k)
+                net_multiply_add(sum, *p, *q);
+            y[j] = sum;
+        }
     }
 }
 
