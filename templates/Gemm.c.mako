@@ -96,7 +96,7 @@ ${block(t, a, rows, 1, store)}
 %>
     {
         const ${ctype} ${", ".join(f"a{i} = {t.at('A', *((k, plus('m', i)) if a['transA'] else (plus('m', i), k)))}" for i in range(rows))};
-        const ${ctype} *B_0 = &${t.at("B", k, t.begin("n"))}, *const end = B_0 + (${t.end("n")} - ${t.begin("n")});
+        const ${ctype} *B_0 = &${t.at("B", *((t.begin("n"), k) if a["transB"] else (k, t.begin("n"))))}, *const end = B_0 + (${t.end("n")} - ${t.begin("n")});
         const ${ctype} *const stop = end - (${t.end("n")} - ${t.begin("n")}) % ${COLUMNS};
         ${ctype} ${", ".join(f"*Y_{i} = &{t.at('Y', plus('m', i), t.begin('n'))}" for i in range(rows))};
         while (B_0 != stop) {
@@ -164,7 +164,7 @@ ${portable()}
         return f"{result} = {scaled(a['beta'], t.at('C', m, n))} + {total};" if t.has("C") else f"{result} = {total};"
 %>
     int32_t m = ${t.begin("m")};
-% if inner == 1 and a["alpha"] == 1.0 and not a["transB"] and not t.has("C"):
+% if inner == 1 and a["alpha"] == 1.0 and not t.has("C"):
     for (; m + 4 <= ${t.end("m")}; m += 4)
 ${outer_product(t, a, 4)}
     for (; m < ${t.end("m")}; ++m)
