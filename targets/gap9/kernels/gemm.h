@@ -84,7 +84,8 @@ NET_KERNEL void net_gemm_strip_sums(float sum[4], int32_t k, const float *p, int
 #endif
 
 /* `blocks` blocks of 4 x 4, one behind the other in a row. */
-NET_HOT void net_gemm_4x4(const net_gemm_t *gemm, const float *a, const float *b, const float *start, float *y, int32_t blocks)
+NET_HOT void net_gemm_4x4(const net_gemm_t *gemm, const float *a, const float *b, const float *start, float *y,
+                          int32_t blocks)
 {
     NET_ROLLED
     for (; blocks > 0; --blocks, b += 4 * gemm->b_n) {
@@ -131,8 +132,8 @@ NET_HOT void net_gemm_strip(int32_t k, const float *p, int32_t p_next, int32_t p
 }
 
 /* A block of less than 4 x 4. */
-NET_HOT void net_gemm_edge(const net_gemm_t *gemm, const float *a, const float *b, const float *start, float *y, int32_t rows,
-                           int32_t columns)
+NET_HOT void net_gemm_edge(const net_gemm_t *gemm, const float *a, const float *b, const float *start, float *y,
+                           int32_t rows, int32_t columns)
 {
     if (rows == 4) {
         for (int32_t j = 0; j < columns; ++j, b += gemm->b_n, start += start ? gemm->start_n : 0)
