@@ -1,11 +1,11 @@
-<%namespace file="vector.mako" import="row, zero, total"/>
+<%namespace file="vector.mako" import="run, zero, total"/>
 <%! IMAGE = ("n", "c", "s") %>
 <%def name="mean()">
 <% share = c_float(call["saved_mean"].elements / call["X"].elements) %>
     for (${t.loop("c")}) {
 ${zero(t.ctype("X"), "part")}
         for (${t.loop("n")})
-${row(t, "s", {"X": IMAGE}, ("X",), sums={"part": "X"})}
+${run(t, "net_sum", "s", IMAGE, ("X",), ("part",))}
         const ${t.ctype("X")} sum = (range->first ? 0 : ${t.at("saved_mean", "c")}) + ${total("part")};
         ${t.at("saved_mean", "c")} = range->last ? sum * ${share} : sum;
     }
@@ -19,7 +19,7 @@ ${row(t, "s", {"X": IMAGE}, ("X",), sums={"part": "X"})}
         const ${t.ctype("X")} centre = ${t.at("saved_mean", "c")};
 ${zero(t.ctype("X"), "part")}
         for (${t.loop("n")})
-${row(t, "s", {"X": IMAGE}, ("X",), {"centred": "X - centre"}, {"part": "centred * centred"})}
+${run(t, "net_sum_squares", "s", IMAGE, ("X",), ("part",), ("centre",))}
         ${t.ctype("X")} sum = (range->first ? 0 : ${t.at("saved_inv_std", "c")}) + ${total("part")};
         if (range->last) {
             const ${t.ctype("X")} variance = sum * ${share};
@@ -36,9 +36,10 @@ ${row(t, "s", {"X": IMAGE}, ("X",), {"centred": "X - centre"}, {"part": "centred
 </%def>
 <%def name="normalise()">
     for (${t.loop("c")}) {
-        const ${t.ctype("X")} factor = ${t.at("scale", "c")} * ${t.at("saved_inv_std", "c")};
-        const ${t.ctype("X")} shift = ${t.at("B", "c")}, centre = ${t.at("saved_mean", "c")};
+        const ${t.ctype("X")} average = ${t.at("saved_mean", "c")}, inv_std = ${t.at("saved_inv_std", "c")};
+        const ${t.ctype("X")} centre = net_far(average, inv_std), factor = ${t.at("scale", "c")} * inv_std;
+        const ${t.ctype("X")} shift = ${t.at("B", "c")} - (average - centre) * factor;
         for (${t.loop("n")})
-${row(t, "s", {"X": IMAGE, "Y": IMAGE}, ("X",), {"centred": "X - centre", "Y": "centred * factor + shift"})}
+${run(t, "net_normalise", "s", IMAGE, ("Y", "X"), (), ("centre", "factor", "shift"))}
     }
 </%def>

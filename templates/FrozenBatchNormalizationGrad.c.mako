@@ -1,4 +1,4 @@
-<%namespace file="vector.mako" import="row, zero, total"/>
+<%namespace file="vector.mako" import="row, run, zero, total"/>
 <%! IMAGE = ("n", "c", "s") %>
 <%def name="scale_gradient()">
     for (${t.loop("c")}) {
@@ -14,7 +14,7 @@ ${row(t, "s", {"dY": IMAGE, "X": IMAGE}, ("dY", "X"), {"centred": "X - centre"},
     for (${t.loop("c")}) {
 ${zero(t.ctype("dY"), "sum")}
         for (${t.loop("n")})
-${row(t, "s", {"dY": IMAGE}, ("dY",), sums={"sum": "dY"})}
+${run(t, "net_sum", "s", IMAGE, ("dY",), ("sum",))}
         ${t.at("dB", "c")} = (range->first ? 0 : ${t.at("dB", "c")}) + ${total("sum")};
     }
 </%def>

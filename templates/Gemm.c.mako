@@ -96,7 +96,7 @@ ${block(t, a, rows, 1, store)}
 %>
     {
         const ${ctype} ${", ".join(f"a{i} = {t.at('A', *((k, plus('m', i)) if a['transA'] else (plus('m', i), k)))}" for i in range(rows))};
-        const ${ctype} *B_0 = &${t.at("B", k, t.begin("n"))}, *const end = B_0 + (${t.end("n")} - ${t.begin("n")});
+        const ${ctype} *B_0 = &${t.at("B", *((t.begin("n"), k) if a["transB"] else (k, t.begin("n"))))}, *const end = B_0 + (${t.end("n")} - ${t.begin("n")});
         const ${ctype} *const stop = end - (${t.end("n")} - ${t.begin("n")}) % ${COLUMNS};
         ${ctype} ${", ".join(f"*Y_{i} = &{t.at('Y', plus('m', i), t.begin('n'))}" for i in range(rows))};
         while (B_0 != stop) {
@@ -112,7 +112,46 @@ ${block(t, a, rows, 1, store)}
         }
     }
 </%def>
+<%def name="blocked(a)">
+<%
+    t.kernels["gemm"] = ("gemm.h", "")
+    axes = {"m": t.begin("m"), "n": t.begin("n"), "k": t.begin("k")}
+    def strides(operand, first, second):
+        return {first: t.stride(operand, 0), second: t.stride(operand, 1)}
+    left = strides("A", *("km" if a["transA"] else "mk"))
+    right = strides("B", *("nk" if a["transB"] else "kn"))
+    def address(operand, names):
+        return f"&{t.at(operand, *(axes[name] for name in names))}"
+    bias = [t.stride("C", i) if t.extent("C", i) > 1 else "0" for i in range(2)] if t.has("C") else ["0", "0"]
+%>
+    const bool first = range->first;
+    ${t.ctype("Y")} *const y = ${address("Y", "mn")};
+    const net_gemm_t gemm = {
+        .a = ${address("A", left)},
+        .b = ${address("B", right)},
+        .start = first ? ${address("C", "mn") if t.has("C") else "NULL"} : y,
+        .y = y,
+        .m = ${t.count("m")},
+        .n = ${t.count("n")},
+        .k = ${t.count("k")},
+        .a_m = ${left["m"]},
+        .a_k = ${left["k"]},
+        .b_k = ${right["k"]},
+        .b_n = ${right["n"]},
+        .start_m = first ? ${bias[0]} : ${t.stride("Y", 0)},
+        .start_n = first ? ${bias[1]} : 1,
+        .y_m = ${t.stride("Y", 0)},
+    };
+    net_gemm(range->core, range->cores, &gemm);
+</%def>
 <%def name="main()">
+% if t.variant() == "blocked":
+${blocked(call.attributes)}
+% else:
+${portable()}
+% endif
+</%def>
+<%def name="portable()">
 <%
     a = call.attributes
     inner = call["A"].shape[0 if a["transA"] else 1]
@@ -125,7 +164,7 @@ ${block(t, a, rows, 1, store)}
         return f"{result} = {scaled(a['beta'], t.at('C', m, n))} + {total};" if t.has("C") else f"{result} = {total};"
 %>
     int32_t m = ${t.begin("m")};
-% if inner == 1 and a["alpha"] == 1.0 and not a["transB"] and not t.has("C"):
+% if inner == 1 and a["alpha"] == 1.0 and not t.has("C"):
     for (; m + 4 <= ${t.end("m")}; m += 4)
 ${outer_product(t, a, 4)}
     for (; m < ${t.end("m")}; ++m)

@@ -1,7 +1,7 @@
-<%namespace file="vector.mako" import="stream"/>
+<%namespace file="vector.mako" import="run"/>
 <%def name="main()">
     if (reset[0])
-${stream(t, ("value",), {"buffer_out": "value"})}
+${run(t, "net_copy", "i", ("i",), ("buffer_out", "value"))}
     else
-${stream(t, ("buffer", "value"), {"buffer_out": "buffer + value"})}
+${run(t, "net_add", "i", ("i",), ("buffer_out", "buffer", "value"))}
 </%def>

@@ -1,4 +1,4 @@
 <%namespace file="broadcast.mako" import="elementwise"/>
 <%def name="main()">
-${elementwise(t, ("A", "B"), "C", "{} * {}".format)}
+${elementwise(t, ("A", "B"), "C", "{} * {}".format, "net_mul")}
 </%def>

@@ -1,4 +1,4 @@
-<%namespace file="vector.mako" import="stream"/>
+<%namespace file="vector.mako" import="run"/>
 <%def name="main()">
-${stream(t, ("x",), {"y": "net_from_bits(x) < 0 ? 0 : x"}, bits=("x", "y"))} /* keeps NaN */
+${run(t, "net_relu", "i", ("i",), ("y", "x"))}
 </%def>

@@ -1,4 +1,4 @@
-<%namespace file="vector.mako" import="stream"/>
+<%namespace file="vector.mako" import="run"/>
 <%def name="main()">
-${stream(t, ("dy", "y"), {"dx": "y > 0 ? dy : 0"}, bits=("dy", "dx"))}
+${run(t, "net_relu_grad", "i", ("i",), ("dx", "dy", "y"))}
 </%def>

@@ -1,5 +1,5 @@
-<%namespace file="vector.mako" import="stream"/>
+<%namespace file="vector.mako" import="run"/>
 <%def name="main()">
     const ${t.ctype("learning_rate")} rate = learning_rate[0];
-${stream(t, ("weight", "gradient"), {"updated": "weight - rate * gradient"})}
+${run(t, "net_descend", "i", ("i",), ("updated", "weight", "gradient"), (), ("rate",))}
 </%def>

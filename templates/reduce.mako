@@ -1,5 +1,5 @@
 ## Sum over the reduction loops, started on the first tile of the reduction and scaled on the last.
-<%namespace file="vector.mako" import="row, zero, total"/>
+<%namespace file="vector.mako" import="run, zero, total"/>
 <%def name="sum_of(t, data, result, scale=None)">
 <%
     names = [l.name for l in t.phase.loops]
@@ -16,7 +16,7 @@ ${zero(t.ctype(result), "part")}
 % for name in summed[:-1]:
         for (${t.loop(name)})
 % endfor
-${row(t, names[-1], {data: names}, (data,), sums={"part": data})}
+${run(t, "net_sum", names[-1], names, (data,), ("part",))}
         const ${t.ctype(result)} sum = (range->first ? 0 : ${target}) + ${total("part")};
 % else:
         ${t.ctype(result)} sum = range->first ? 0 : ${target};

@@ -5,6 +5,10 @@
     AHEAD = 2  # elements that are loaded before the first is used
     PARTS = 4  # of a sum, so that no addition waits for the one before
 
+    def address(t, loop, operand, index):
+        """Where this worker's part of a run along `loop` begins; `index` is in names of loops."""
+        return f"&{t.at(operand, *(t.begin(loop) if text == loop else text for text in index))}"
+
     def in_lane(text, names, lane):
         return re.sub(rf"\b({'|'.join(names)})\b", rf"\1_{lane}", text)
 %>
@@ -14,32 +18,26 @@
 ##   reads: operands that are loaded.
 ##   values: name -> C expression of one element, of the operands in `reads` and values before it; operands are stored.
 ##   sums: name -> C expression of one element that is added to the sum's parts (see zero() and total()).
-##   bits: operands seen as 32-bit words, so that a choice between values needs no branch.
-<%def name="row(t, loop, index, reads, values={}, sums={}, bits=())">
+<%def name="row(t, loop, index, reads, values={}, sums={})">
 <%
     writes = [name for name in values if name in index]
     used = [*reads, *(name for name in writes if name not in reads)]
     first, names = used[0], (*reads, *values)
     count = f"({t.end(loop)} - {t.begin(loop)})"
     def kind(name):
-        return "net_bits_t" if name in bits else t.ctype(name if name in index else first)
+        return t.ctype(name if name in index else first)
     def pointer(name):
-        start = t.at(name, *(t.begin(loop) if text == loop else text for text in index[name]))
         const = "" if name in writes else "const "
-        cast = f"({const}net_bits_t *)" if name in bits else ""
-        return f"{const}{kind(name)} *{name}_at = {cast}&{start};"
+        return f"{const}{kind(name)} *{name}_at = {address(t, loop, name, index[name])};"
     def computation(lane):
         return [
             *(f"const {kind(name)} {name}_{lane} = {in_lane(text, names, lane)};" for name, text in values.items()),
-            *(f"{name}_{lane % PARTS} += {in_lane(text, names, lane)};" for name, text in sums.items()),
+            *(f"{name}[{lane % PARTS}] += {in_lane(text, names, lane)};" for name, text in sums.items()),
         ]
     loads = [[f"const {kind(name)} {name}_{lane} = {name}_at[{lane}];" for name in reads] for lane in range(LANES)]
     stores = [[f"{name}_at[{lane}] = {name}_{lane};" for name in writes] for lane in range(LANES)]
 %>
     {
-% if bits:
-        typedef uint32_t __attribute__((may_alias)) net_bits_t;
-% endif
 % for name in used:
         ${pointer(name)}
 % endfor
@@ -64,17 +62,31 @@
     }
 </%def>
 
+## The same by a function of elementwise.h: its sums, its operands (the result first), its constants, the length.
+##
+##   index: that of all operands, in names of loops.
+<%def name="run(t, function, loop, index, operands, sums=(), constants=())">
+<%
+    t.kernels["elementwise"] = ("elementwise.h", "")
+    addresses = [address(t, loop, name, index) for name in operands]
+    arguments = [*sums, *addresses, *constants, f"{t.end(loop)} - {t.begin(loop)}"]
+%>
+        ${function}(
+% for argument in arguments[:-1]:
+            ${argument},
+% endfor
+            ${arguments[-1]});
+</%def>
+
 ## row() over operands of equal size, along their one loop `i`.
-<%def name="stream(t, reads, values, bits=())">
-${row(t, "i", {name: ("i",) for name in (*reads, *values)}, reads, values, bits=bits)}
+<%def name="stream(t, reads, values)">
+${row(t, "i", {name: ("i",) for name in (*reads, *values)}, reads, values)}
 </%def>
 
 ## Declares sums.
 <%def name="zero(ctype, *sums)">
-% for name in sums:
-        ${ctype} ${", ".join(f"{name}_{part} = 0" for part in range(PARTS))};
-% endfor
+        ${ctype} ${", ".join(f"{name}[{PARTS}] = {{0}}" for name in sums)};
 </%def>
 
 ## The value of a sum.
-<%def name="total(name)">((${name}_0 + ${name}_1) + (${name}_2 + ${name}_3))</%def>
+<%def name="total(name)">((${name}[0] + ${name}[1]) + (${name}[2] + ${name}[3]))</%def>

@@ -9,7 +9,7 @@ import numpy as np
 
 from deeploy_ext.operators.arithmetic import reduce_to
 from deeploy_ext.operators.relations import axis
-from deeploy_ext.operators.spec import Access, Invocation, Loop, Operator, Phase, TensorType
+from deeploy_ext.operators.spec import Access, Invocation, Loop, Operator, Phase, TeamKernel, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -61,6 +61,14 @@ class Gemm(Operator):
             if beta != 1.0:
                 found[2] = build.node("Mul", [found[2], build.constant("beta", np.array(beta, np.float32))])
         return found
+
+    def kernel(self, call: Invocation) -> TeamKernel | None:
+        """Blocks of 4 x 4 sums, where there are such: products of a matrix with a vector are bound by their loads."""
+        scales = call.attributes["alpha"], call.attributes["beta"] if call.get("C") else 1.0
+        inner = call["A"].shape[0 if call.attributes["transA"] else 1]
+        if min(call["Y"].shape) < 4 or inner < 2 or scales != (1.0, 1.0) or call["A"].dtype != np.float32:
+            return None
+        return TeamKernel(("blocked",), "mac_matrix", lambda tile: 0)
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         m, n = call["Y"].shape

@@ -20,6 +20,13 @@
 #define NET_LOAD_STEP(value, pointer, step) ".insn r 0x0b, 7, 0x10, " value ", " pointer ", " step "\n"
 #define NET_LOAD_AT(value, pointer, offset) ".insn r 0x03, 7, 0x10, " value ", " pointer ", " offset "\n"
 
+/* Text of instructions on named operands: accesses that move their pointer on by a float; d = a op b; d = +-(a * b) +- c. */
+#define NET_LOAD(d, from) ".insn i 0x0b, 2, %[" #d "], 4(%[" #from "])\n"
+#define NET_STORE(a, to) ".insn s 0x2b, 2, %[" #a "], 4(%[" #to "])\n"
+#define NET_OP(op, d, a, b) op " %[" #d "], %[" #a "], %[" #b "]\n"
+#define NET_FUSED(op, d, a, b, c) op " %[" #d "], %[" #a "], %[" #b "], %[" #c "]\n"
+#define NET_MAX_0(d, a) ".insn r 0x33, 6, 2, %[" #d "], %[" #a "], x0\n" /* of integers */
+
 /* Copies `pairs` pairs of floats; both pointers end behind what was copied. Two cycles a float, and none to jump back. */
 static inline void net_copy_pairs(float **to, const float **from, int32_t pairs)
 {

@@ -36,6 +36,7 @@ const net_tensor_t net_tensors[NET_TENSOR_COUNT] = {
 
 #include "conv_4x4.h"
 #include "conv_grad_w.h"
+#include "elementwise.h"
 #include "pad_copy.h"
 NET_CONV_4X4(net_conv_4x4_3_1_false, 3, 1, false)
 NET_CONV_4X4(net_conv_4x4_3_1_true, 3, 1, true)
@@ -108,37 +109,13 @@ static void BatchNormInternal_mean_1(const net_tile_t *tile, const net_range_t *
     const float *const X = X_box->data;
     float *const saved_mean = tile->operand[8].data;
     for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c) {
-        float part_0 = 0, part_1 = 0, part_2 = 0, part_3 = 0;
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
-            const float *X_at = &X[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]];
-            __asm__("" : "+r"(X_at));
-            const float *const end = X_at + (range->end[LOOP_S] - range->begin[LOOP_S]), *const stop = end - (range->end[LOOP_S] - range->begin[LOOP_S]) % 8;
-            while (X_at != stop) {
-                const float X_0 = X_at[0];
-                const float X_1 = X_at[1];
-                part_0 += X_0;
-                const float X_2 = X_at[2];
-                part_1 += X_1;
-                const float X_3 = X_at[3];
-                part_2 += X_2;
-                const float X_4 = X_at[4];
-                part_3 += X_3;
-                const float X_5 = X_at[5];
-                part_0 += X_4;
-                const float X_6 = X_at[6];
-                part_1 += X_5;
-                const float X_7 = X_at[7];
-                part_2 += X_6;
-                part_3 += X_7;
-                X_at += 8;
-            }
-            while (X_at != end) {
-                const float X_0 = X_at[0];
-                part_0 += X_0;
-                ++X_at;
-            }
-        }
-        const float sum = (range->first ? 0 : saved_mean[c - X_box->start[1]]) + ((part_0 + part_1) + (part_2 + part_3));
+        float part[4] = {0};
+        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
+            net_sum(
+                part,
+                &X[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]],
+                range->end[LOOP_S] - range->begin[LOOP_S]);
+        const float sum = (range->first ? 0 : saved_mean[c - X_box->start[1]]) + ((part[0] + part[1]) + (part[2] + part[3]));
         saved_mean[c - X_box->start[1]] = range->last ? sum * 4.1666668e-02f : sum;
     }
 }
@@ -156,46 +133,14 @@ static void BatchNormInternal_variance_1(const net_tile_t *tile, const net_range
     float *const saved_inv_std = tile->operand[9].data;
     for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c) {
         const float centre = saved_mean[c - X_box->start[1]];
-        float part_0 = 0, part_1 = 0, part_2 = 0, part_3 = 0;
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
-            const float *X_at = &X[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]];
-            __asm__("" : "+r"(X_at));
-            const float *const end = X_at + (range->end[LOOP_S] - range->begin[LOOP_S]), *const stop = end - (range->end[LOOP_S] - range->begin[LOOP_S]) % 8;
-            while (X_at != stop) {
-                const float X_0 = X_at[0];
-                const float X_1 = X_at[1];
-                const float centred_0 = X_0 - centre;
-                const float X_2 = X_at[2];
-                part_0 += centred_0 * centred_0;
-                const float centred_1 = X_1 - centre;
-                const float X_3 = X_at[3];
-                part_1 += centred_1 * centred_1;
-                const float centred_2 = X_2 - centre;
-                const float X_4 = X_at[4];
-                part_2 += centred_2 * centred_2;
-                const float centred_3 = X_3 - centre;
-                const float X_5 = X_at[5];
-                part_3 += centred_3 * centred_3;
-                const float centred_4 = X_4 - centre;
-                const float X_6 = X_at[6];
-                part_0 += centred_4 * centred_4;
-                const float centred_5 = X_5 - centre;
-                const float X_7 = X_at[7];
-                part_1 += centred_5 * centred_5;
-                const float centred_6 = X_6 - centre;
-                part_2 += centred_6 * centred_6;
-                const float centred_7 = X_7 - centre;
-                part_3 += centred_7 * centred_7;
-                X_at += 8;
-            }
-            while (X_at != end) {
-                const float X_0 = X_at[0];
-                const float centred_0 = X_0 - centre;
-                part_0 += centred_0 * centred_0;
-                ++X_at;
-            }
-        }
-        float sum = (range->first ? 0 : saved_inv_std[c - X_box->start[1]]) + ((part_0 + part_1) + (part_2 + part_3));
+        float part[4] = {0};
+        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
+            net_sum_squares(
+                part,
+                &X[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]],
+                centre,
+                range->end[LOOP_S] - range->begin[LOOP_S]);
+        float sum = (range->first ? 0 : saved_inv_std[c - X_box->start[1]]) + ((part[0] + part[1]) + (part[2] + part[3]));
         if (range->last) {
             const float variance = sum * 4.1666668e-02f;
             sum = 1 / net_sqrt(variance + 1.0e-05f);
@@ -217,58 +162,17 @@ static void BatchNormInternal_normalise_1(const net_tile_t *tile, const net_rang
     const float *const saved_mean = tile->operand[8].data;
     const float *const saved_inv_std = tile->operand[9].data;
     for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c) {
-        const float factor = scale[c - X_box->start[1]] * saved_inv_std[c - X_box->start[1]];
-        const float shift = B[c - X_box->start[1]], centre = saved_mean[c - X_box->start[1]];
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
-            const float *X_at = &X[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]];
-            float *Y_at = &Y[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]];
-            __asm__("" : "+r"(X_at), "+r"(Y_at));
-            const float *const end = X_at + (range->end[LOOP_S] - range->begin[LOOP_S]), *const stop = end - (range->end[LOOP_S] - range->begin[LOOP_S]) % 8;
-            while (X_at != stop) {
-                const float X_0 = X_at[0];
-                const float X_1 = X_at[1];
-                const float centred_0 = X_0 - centre;
-                const float X_2 = X_at[2];
-                const float Y_0 = centred_0 * factor + shift;
-                const float centred_1 = X_1 - centre;
-                const float X_3 = X_at[3];
-                const float Y_1 = centred_1 * factor + shift;
-                Y_at[0] = Y_0;
-                const float centred_2 = X_2 - centre;
-                const float X_4 = X_at[4];
-                const float Y_2 = centred_2 * factor + shift;
-                Y_at[1] = Y_1;
-                const float centred_3 = X_3 - centre;
-                const float X_5 = X_at[5];
-                const float Y_3 = centred_3 * factor + shift;
-                Y_at[2] = Y_2;
-                const float centred_4 = X_4 - centre;
-                const float X_6 = X_at[6];
-                const float Y_4 = centred_4 * factor + shift;
-                Y_at[3] = Y_3;
-                const float centred_5 = X_5 - centre;
-                const float X_7 = X_at[7];
-                const float Y_5 = centred_5 * factor + shift;
-                Y_at[4] = Y_4;
-                const float centred_6 = X_6 - centre;
-                Y_at[5] = Y_5;
-                const float Y_6 = centred_6 * factor + shift;
-                const float centred_7 = X_7 - centre;
-                Y_at[6] = Y_6;
-                const float Y_7 = centred_7 * factor + shift;
-                Y_at[7] = Y_7;
-                X_at += 8;
-                Y_at += 8;
-            }
-            while (X_at != end) {
-                const float X_0 = X_at[0];
-                const float centred_0 = X_0 - centre;
-                const float Y_0 = centred_0 * factor + shift;
-                Y_at[0] = Y_0;
-                ++X_at;
-                ++Y_at;
-            }
-        }
+        const float average = saved_mean[c - X_box->start[1]], inv_std = saved_inv_std[c - X_box->start[1]];
+        const float centre = net_far(average, inv_std), factor = scale[c - X_box->start[1]] * inv_std;
+        const float shift = B[c - X_box->start[1]] - (average - centre) * factor;
+        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
+            net_normalise(
+                &Y[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]],
+                &X[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]],
+                centre,
+                factor,
+                shift,
+                range->end[LOOP_S] - range->begin[LOOP_S]);
     }
 }
 
@@ -278,49 +182,10 @@ static void Relu_main_1(const net_tile_t *tile, const net_range_t *range)
     const net_operand_t *const x_box = &tile->operand[0];
     const float *const x = x_box->data;
     float *const y = tile->operand[1].data;
-    {
-        typedef uint32_t __attribute__((may_alias)) net_bits_t;
-        const net_bits_t *x_at = (const net_bits_t *)&x[range->begin[LOOP_I] - x_box->start[0]];
-        net_bits_t *y_at = (net_bits_t *)&y[range->begin[LOOP_I] - x_box->start[0]];
-        __asm__("" : "+r"(x_at), "+r"(y_at));
-        const net_bits_t *const end = x_at + (range->end[LOOP_I] - range->begin[LOOP_I]), *const stop = end - (range->end[LOOP_I] - range->begin[LOOP_I]) % 8;
-        while (x_at != stop) {
-            const net_bits_t x_0 = x_at[0];
-            const net_bits_t x_1 = x_at[1];
-            const net_bits_t y_0 = net_from_bits(x_0) < 0 ? 0 : x_0;
-            const net_bits_t x_2 = x_at[2];
-            const net_bits_t y_1 = net_from_bits(x_1) < 0 ? 0 : x_1;
-            const net_bits_t x_3 = x_at[3];
-            y_at[0] = y_0;
-            const net_bits_t y_2 = net_from_bits(x_2) < 0 ? 0 : x_2;
-            const net_bits_t x_4 = x_at[4];
-            y_at[1] = y_1;
-            const net_bits_t y_3 = net_from_bits(x_3) < 0 ? 0 : x_3;
-            const net_bits_t x_5 = x_at[5];
-            y_at[2] = y_2;
-            const net_bits_t y_4 = net_from_bits(x_4) < 0 ? 0 : x_4;
-            const net_bits_t x_6 = x_at[6];
-            y_at[3] = y_3;
-            const net_bits_t y_5 = net_from_bits(x_5) < 0 ? 0 : x_5;
-            const net_bits_t x_7 = x_at[7];
-            y_at[4] = y_4;
-            const net_bits_t y_6 = net_from_bits(x_6) < 0 ? 0 : x_6;
-            y_at[5] = y_5;
-            const net_bits_t y_7 = net_from_bits(x_7) < 0 ? 0 : x_7;
-            y_at[6] = y_6;
-            y_at[7] = y_7;
-            x_at += 8;
-            y_at += 8;
-        }
-        while (x_at != end) {
-            const net_bits_t x_0 = x_at[0];
-            const net_bits_t y_0 = net_from_bits(x_0) < 0 ? 0 : x_0;
-            y_at[0] = y_0;
-            ++x_at;
-            ++y_at;
-        }
-    }
-    /* keeps NaN */
+    net_relu(
+        &y[range->begin[LOOP_I] - x_box->start[0]],
+        &x[range->begin[LOOP_I] - x_box->start[0]],
+        range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
 static void Conv_main_3(const net_tile_t *tile, const net_range_t *range)
@@ -387,59 +252,11 @@ static void Add_main_1(const net_tile_t *tile, const net_range_t *range)
     const float *const B = tile->operand[1].data;
     float *const C = tile->operand[2].data;
     {
-        {
-            const float *A_at = &A[range->begin[LOOP_I0] - A_box->start[0]];
-            const float *B_at = &B[range->begin[LOOP_I0] - A_box->start[0]];
-            float *C_at = &C[range->begin[LOOP_I0] - A_box->start[0]];
-            __asm__("" : "+r"(A_at), "+r"(B_at), "+r"(C_at));
-            const float *const end = A_at + (range->end[LOOP_I0] - range->begin[LOOP_I0]), *const stop = end - (range->end[LOOP_I0] - range->begin[LOOP_I0]) % 8;
-            while (A_at != stop) {
-                const float A_0 = A_at[0];
-                const float B_0 = B_at[0];
-                const float A_1 = A_at[1];
-                const float B_1 = B_at[1];
-                const float C_0 = A_0 + B_0;
-                const float A_2 = A_at[2];
-                const float B_2 = B_at[2];
-                const float C_1 = A_1 + B_1;
-                const float A_3 = A_at[3];
-                const float B_3 = B_at[3];
-                C_at[0] = C_0;
-                const float C_2 = A_2 + B_2;
-                const float A_4 = A_at[4];
-                const float B_4 = B_at[4];
-                C_at[1] = C_1;
-                const float C_3 = A_3 + B_3;
-                const float A_5 = A_at[5];
-                const float B_5 = B_at[5];
-                C_at[2] = C_2;
-                const float C_4 = A_4 + B_4;
-                const float A_6 = A_at[6];
-                const float B_6 = B_at[6];
-                C_at[3] = C_3;
-                const float C_5 = A_5 + B_5;
-                const float A_7 = A_at[7];
-                const float B_7 = B_at[7];
-                C_at[4] = C_4;
-                const float C_6 = A_6 + B_6;
-                C_at[5] = C_5;
-                const float C_7 = A_7 + B_7;
-                C_at[6] = C_6;
-                C_at[7] = C_7;
-                A_at += 8;
-                B_at += 8;
-                C_at += 8;
-            }
-            while (A_at != end) {
-                const float A_0 = A_at[0];
-                const float B_0 = B_at[0];
-                const float C_0 = A_0 + B_0;
-                C_at[0] = C_0;
-                ++A_at;
-                ++B_at;
-                ++C_at;
-            }
-        }
+        net_add(
+            &C[range->begin[LOOP_I0] - A_box->start[0]],
+            &A[range->begin[LOOP_I0] - A_box->start[0]],
+            &B[range->begin[LOOP_I0] - A_box->start[0]],
+            range->end[LOOP_I0] - range->begin[LOOP_I0]);
     }
 }
 
@@ -450,37 +267,12 @@ static void GlobalAveragePool_main_1(const net_tile_t *tile, const net_range_t *
     const float *const X = X_box->data;
     float *const Y = tile->operand[1].data;
     for (int32_t i0 = range->begin[LOOP_I0]; i0 < range->end[LOOP_I0]; ++i0) {
-        float part_0 = 0, part_1 = 0, part_2 = 0, part_3 = 0;
-        {
-            const float *X_at = &X[(i0 - X_box->start[0]) * X_box->stride[0] + range->begin[LOOP_I1] - X_box->start[1]];
-            __asm__("" : "+r"(X_at));
-            const float *const end = X_at + (range->end[LOOP_I1] - range->begin[LOOP_I1]), *const stop = end - (range->end[LOOP_I1] - range->begin[LOOP_I1]) % 8;
-            while (X_at != stop) {
-                const float X_0 = X_at[0];
-                const float X_1 = X_at[1];
-                part_0 += X_0;
-                const float X_2 = X_at[2];
-                part_1 += X_1;
-                const float X_3 = X_at[3];
-                part_2 += X_2;
-                const float X_4 = X_at[4];
-                part_3 += X_3;
-                const float X_5 = X_at[5];
-                part_0 += X_4;
-                const float X_6 = X_at[6];
-                part_1 += X_5;
-                const float X_7 = X_at[7];
-                part_2 += X_6;
-                part_3 += X_7;
-                X_at += 8;
-            }
-            while (X_at != end) {
-                const float X_0 = X_at[0];
-                part_0 += X_0;
-                ++X_at;
-            }
-        }
-        const float sum = (range->first ? 0 : Y[i0 - X_box->start[0]]) + ((part_0 + part_1) + (part_2 + part_3));
+        float part[4] = {0};
+        net_sum(
+            part,
+            &X[(i0 - X_box->start[0]) * X_box->stride[0] + range->begin[LOOP_I1] - X_box->start[1]],
+            range->end[LOOP_I1] - range->begin[LOOP_I1]);
+        const float sum = (range->first ? 0 : Y[i0 - X_box->start[0]]) + ((part[0] + part[1]) + (part[2] + part[3]));
         Y[i0 - X_box->start[0]] = range->last ? sum * 4.1666668e-02f : sum;
     }
 }
@@ -673,100 +465,17 @@ static void InPlaceAccumulatorV2_main_1(const net_tile_t *tile, const net_range_
     const float *const value = tile->operand[1].data;
     const uint8_t *const reset = tile->operand[2].data;
     float *const buffer_out = tile->operand[3].data;
-    if (reset[0]) {
-        const float *value_at = &value[range->begin[LOOP_I] - buffer_box->start[0]];
-        float *buffer_out_at = &buffer_out[range->begin[LOOP_I] - buffer_box->start[0]];
-        __asm__("" : "+r"(value_at), "+r"(buffer_out_at));
-        const float *const end = value_at + (range->end[LOOP_I] - range->begin[LOOP_I]), *const stop = end - (range->end[LOOP_I] - range->begin[LOOP_I]) % 8;
-        while (value_at != stop) {
-            const float value_0 = value_at[0];
-            const float value_1 = value_at[1];
-            const float buffer_out_0 = value_0;
-            const float value_2 = value_at[2];
-            const float buffer_out_1 = value_1;
-            const float value_3 = value_at[3];
-            buffer_out_at[0] = buffer_out_0;
-            const float buffer_out_2 = value_2;
-            const float value_4 = value_at[4];
-            buffer_out_at[1] = buffer_out_1;
-            const float buffer_out_3 = value_3;
-            const float value_5 = value_at[5];
-            buffer_out_at[2] = buffer_out_2;
-            const float buffer_out_4 = value_4;
-            const float value_6 = value_at[6];
-            buffer_out_at[3] = buffer_out_3;
-            const float buffer_out_5 = value_5;
-            const float value_7 = value_at[7];
-            buffer_out_at[4] = buffer_out_4;
-            const float buffer_out_6 = value_6;
-            buffer_out_at[5] = buffer_out_5;
-            const float buffer_out_7 = value_7;
-            buffer_out_at[6] = buffer_out_6;
-            buffer_out_at[7] = buffer_out_7;
-            value_at += 8;
-            buffer_out_at += 8;
-        }
-        while (value_at != end) {
-            const float value_0 = value_at[0];
-            const float buffer_out_0 = value_0;
-            buffer_out_at[0] = buffer_out_0;
-            ++value_at;
-            ++buffer_out_at;
-        }
-    }
-    else {
-        const float *buffer_at = &buffer[range->begin[LOOP_I] - buffer_box->start[0]];
-        const float *value_at = &value[range->begin[LOOP_I] - buffer_box->start[0]];
-        float *buffer_out_at = &buffer_out[range->begin[LOOP_I] - buffer_box->start[0]];
-        __asm__("" : "+r"(buffer_at), "+r"(value_at), "+r"(buffer_out_at));
-        const float *const end = buffer_at + (range->end[LOOP_I] - range->begin[LOOP_I]), *const stop = end - (range->end[LOOP_I] - range->begin[LOOP_I]) % 8;
-        while (buffer_at != stop) {
-            const float buffer_0 = buffer_at[0];
-            const float value_0 = value_at[0];
-            const float buffer_1 = buffer_at[1];
-            const float value_1 = value_at[1];
-            const float buffer_out_0 = buffer_0 + value_0;
-            const float buffer_2 = buffer_at[2];
-            const float value_2 = value_at[2];
-            const float buffer_out_1 = buffer_1 + value_1;
-            const float buffer_3 = buffer_at[3];
-            const float value_3 = value_at[3];
-            buffer_out_at[0] = buffer_out_0;
-            const float buffer_out_2 = buffer_2 + value_2;
-            const float buffer_4 = buffer_at[4];
-            const float value_4 = value_at[4];
-            buffer_out_at[1] = buffer_out_1;
-            const float buffer_out_3 = buffer_3 + value_3;
-            const float buffer_5 = buffer_at[5];
-            const float value_5 = value_at[5];
-            buffer_out_at[2] = buffer_out_2;
-            const float buffer_out_4 = buffer_4 + value_4;
-            const float buffer_6 = buffer_at[6];
-            const float value_6 = value_at[6];
-            buffer_out_at[3] = buffer_out_3;
-            const float buffer_out_5 = buffer_5 + value_5;
-            const float buffer_7 = buffer_at[7];
-            const float value_7 = value_at[7];
-            buffer_out_at[4] = buffer_out_4;
-            const float buffer_out_6 = buffer_6 + value_6;
-            buffer_out_at[5] = buffer_out_5;
-            const float buffer_out_7 = buffer_7 + value_7;
-            buffer_out_at[6] = buffer_out_6;
-            buffer_out_at[7] = buffer_out_7;
-            buffer_at += 8;
-            value_at += 8;
-            buffer_out_at += 8;
-        }
-        while (buffer_at != end) {
-            const float buffer_0 = buffer_at[0];
-            const float value_0 = value_at[0];
-            const float buffer_out_0 = buffer_0 + value_0;
-            buffer_out_at[0] = buffer_out_0;
-            ++buffer_at;
-            ++value_at;
-            ++buffer_out_at;
-        }
-    }
+    if (reset[0])
+        net_copy(
+            &buffer_out[range->begin[LOOP_I] - buffer_box->start[0]],
+            &value[range->begin[LOOP_I] - buffer_box->start[0]],
+            range->end[LOOP_I] - range->begin[LOOP_I]);
+    else
+        net_add(
+            &buffer_out[range->begin[LOOP_I] - buffer_box->start[0]],
+            &buffer[range->begin[LOOP_I] - buffer_box->start[0]],
+            &value[range->begin[LOOP_I] - buffer_box->start[0]],
+            range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
 static void Gemm_main_2(const net_tile_t *tile, const net_range_t *range)
@@ -997,60 +706,11 @@ static void ReluGrad_main_1(const net_tile_t *tile, const net_range_t *range)
     const float *const dy = dy_box->data;
     const float *const y = tile->operand[1].data;
     float *const dx = tile->operand[2].data;
-    {
-        typedef uint32_t __attribute__((may_alias)) net_bits_t;
-        const net_bits_t *dy_at = (const net_bits_t *)&dy[range->begin[LOOP_I] - dy_box->start[0]];
-        const float *y_at = &y[range->begin[LOOP_I] - dy_box->start[0]];
-        net_bits_t *dx_at = (net_bits_t *)&dx[range->begin[LOOP_I] - dy_box->start[0]];
-        __asm__("" : "+r"(dy_at), "+r"(y_at), "+r"(dx_at));
-        const net_bits_t *const end = dy_at + (range->end[LOOP_I] - range->begin[LOOP_I]), *const stop = end - (range->end[LOOP_I] - range->begin[LOOP_I]) % 8;
-        while (dy_at != stop) {
-            const net_bits_t dy_0 = dy_at[0];
-            const float y_0 = y_at[0];
-            const net_bits_t dy_1 = dy_at[1];
-            const float y_1 = y_at[1];
-            const net_bits_t dx_0 = y_0 > 0 ? dy_0 : 0;
-            const net_bits_t dy_2 = dy_at[2];
-            const float y_2 = y_at[2];
-            const net_bits_t dx_1 = y_1 > 0 ? dy_1 : 0;
-            const net_bits_t dy_3 = dy_at[3];
-            const float y_3 = y_at[3];
-            dx_at[0] = dx_0;
-            const net_bits_t dx_2 = y_2 > 0 ? dy_2 : 0;
-            const net_bits_t dy_4 = dy_at[4];
-            const float y_4 = y_at[4];
-            dx_at[1] = dx_1;
-            const net_bits_t dx_3 = y_3 > 0 ? dy_3 : 0;
-            const net_bits_t dy_5 = dy_at[5];
-            const float y_5 = y_at[5];
-            dx_at[2] = dx_2;
-            const net_bits_t dx_4 = y_4 > 0 ? dy_4 : 0;
-            const net_bits_t dy_6 = dy_at[6];
-            const float y_6 = y_at[6];
-            dx_at[3] = dx_3;
-            const net_bits_t dx_5 = y_5 > 0 ? dy_5 : 0;
-            const net_bits_t dy_7 = dy_at[7];
-            const float y_7 = y_at[7];
-            dx_at[4] = dx_4;
-            const net_bits_t dx_6 = y_6 > 0 ? dy_6 : 0;
-            dx_at[5] = dx_5;
-            const net_bits_t dx_7 = y_7 > 0 ? dy_7 : 0;
-            dx_at[6] = dx_6;
-            dx_at[7] = dx_7;
-            dy_at += 8;
-            y_at += 8;
-            dx_at += 8;
-        }
-        while (dy_at != end) {
-            const net_bits_t dy_0 = dy_at[0];
-            const float y_0 = y_at[0];
-            const net_bits_t dx_0 = y_0 > 0 ? dy_0 : 0;
-            dx_at[0] = dx_0;
-            ++dy_at;
-            ++y_at;
-            ++dx_at;
-        }
-    }
+    net_relu_grad(
+        &dx[range->begin[LOOP_I] - dy_box->start[0]],
+        &dy[range->begin[LOOP_I] - dy_box->start[0]],
+        &y[range->begin[LOOP_I] - dy_box->start[0]],
+        range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
 static void ConvGradX_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -1181,71 +841,22 @@ static void BatchNormalizationGrad_sums_1(const net_tile_t *tile, const net_rang
     float *const dscale = tile->operand[6].data;
     float *const dB = tile->operand[7].data;
     for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c) {
-        const float centre = saved_mean[c - dY_box->start[1]];
-        float plain_0 = 0, plain_1 = 0, plain_2 = 0, plain_3 = 0;
-        float product_0 = 0, product_1 = 0, product_2 = 0, product_3 = 0;
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
-            const float *dY_at = &dY[(c - dY_box->start[1]) * dY_box->stride[1] + range->begin[LOOP_S] - dY_box->start[2]];
-            const float *X_at = &X[(c - dY_box->start[1]) * dY_box->stride[1] + range->begin[LOOP_S] - dY_box->start[2]];
-            __asm__("" : "+r"(dY_at), "+r"(X_at));
-            const float *const end = dY_at + (range->end[LOOP_S] - range->begin[LOOP_S]), *const stop = end - (range->end[LOOP_S] - range->begin[LOOP_S]) % 8;
-            while (dY_at != stop) {
-                const float dY_0 = dY_at[0];
-                const float X_0 = X_at[0];
-                const float dY_1 = dY_at[1];
-                const float X_1 = X_at[1];
-                const float centred_0 = X_0 - centre;
-                const float dY_2 = dY_at[2];
-                plain_0 += dY_0;
-                const float X_2 = X_at[2];
-                product_0 += dY_0 * centred_0;
-                const float centred_1 = X_1 - centre;
-                const float dY_3 = dY_at[3];
-                plain_1 += dY_1;
-                const float X_3 = X_at[3];
-                product_1 += dY_1 * centred_1;
-                const float centred_2 = X_2 - centre;
-                const float dY_4 = dY_at[4];
-                plain_2 += dY_2;
-                const float X_4 = X_at[4];
-                product_2 += dY_2 * centred_2;
-                const float centred_3 = X_3 - centre;
-                const float dY_5 = dY_at[5];
-                plain_3 += dY_3;
-                const float X_5 = X_at[5];
-                product_3 += dY_3 * centred_3;
-                const float centred_4 = X_4 - centre;
-                const float dY_6 = dY_at[6];
-                plain_0 += dY_4;
-                const float X_6 = X_at[6];
-                product_0 += dY_4 * centred_4;
-                const float centred_5 = X_5 - centre;
-                const float dY_7 = dY_at[7];
-                plain_1 += dY_5;
-                const float X_7 = X_at[7];
-                product_1 += dY_5 * centred_5;
-                const float centred_6 = X_6 - centre;
-                plain_2 += dY_6;
-                product_2 += dY_6 * centred_6;
-                const float centred_7 = X_7 - centre;
-                plain_3 += dY_7;
-                product_3 += dY_7 * centred_7;
-                dY_at += 8;
-                X_at += 8;
-            }
-            while (dY_at != end) {
-                const float dY_0 = dY_at[0];
-                const float X_0 = X_at[0];
-                const float centred_0 = X_0 - centre;
-                plain_0 += dY_0;
-                product_0 += dY_0 * centred_0;
-                ++dY_at;
-                ++X_at;
-            }
-        }
-        const float sum = (range->first ? 0 : dscale[c - dY_box->start[1]]) + ((product_0 + product_1) + (product_2 + product_3));
-        dscale[c - dY_box->start[1]] = range->last ? sum * saved_inv_std[c - dY_box->start[1]] : sum;
-        dB[c - dY_box->start[1]] = (range->first ? 0 : dB[c - dY_box->start[1]]) + ((plain_0 + plain_1) + (plain_2 + plain_3));
+        const float average = saved_mean[c - dY_box->start[1]], inv_std = saved_inv_std[c - dY_box->start[1]];
+        const float centre = net_far(average, inv_std);
+        float plain[4] = {0}, product[4] = {0};
+        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
+            net_sum_products(
+                plain,
+                product,
+                &dY[(c - dY_box->start[1]) * dY_box->stride[1] + range->begin[LOOP_S] - dY_box->start[2]],
+                &X[(c - dY_box->start[1]) * dY_box->stride[1] + range->begin[LOOP_S] - dY_box->start[2]],
+                centre,
+                range->end[LOOP_S] - range->begin[LOOP_S]);
+        const float sum = ((plain[0] + plain[1]) + (plain[2] + plain[3]));
+        const float products = ((product[0] + product[1]) + (product[2] + product[3])) - (average - centre) * sum;
+        const float along = (range->first ? 0 : dscale[c - dY_box->start[1]]) + products;
+        dscale[c - dY_box->start[1]] = range->last ? along * inv_std : along;
+        dB[c - dY_box->start[1]] = (range->first ? 0 : dB[c - dY_box->start[1]]) + sum;
     }
 }
 
@@ -1262,81 +873,20 @@ static void BatchNormalizationGrad_apply_1(const net_tile_t *tile, const net_ran
     const float *const dscale = tile->operand[6].data;
     const float *const dB = tile->operand[7].data;
     for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c) {
-        const float centre = saved_mean[c - dY_box->start[1]], inv_std = saved_inv_std[c - dY_box->start[1]];
-        const float factor = scale[c - dY_box->start[1]] * inv_std;
-        const float shift = dB[c - dY_box->start[1]] * 4.1666668e-02f * factor;
+        const float average = saved_mean[c - dY_box->start[1]], inv_std = saved_inv_std[c - dY_box->start[1]];
+        const float centre = net_far(average, inv_std), factor = scale[c - dY_box->start[1]] * inv_std;
         const float slope = dscale[c - dY_box->start[1]] * 4.1666668e-02f * inv_std * factor;
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
-            const float *dY_at = &dY[(c - dY_box->start[1]) * dY_box->stride[1] + range->begin[LOOP_S] - dY_box->start[2]];
-            const float *X_at = &X[(c - dY_box->start[1]) * dY_box->stride[1] + range->begin[LOOP_S] - dY_box->start[2]];
-            float *dX_at = &dX[(c - dY_box->start[1]) * dY_box->stride[1] + range->begin[LOOP_S] - dY_box->start[2]];
-            __asm__("" : "+r"(dY_at), "+r"(X_at), "+r"(dX_at));
-            const float *const end = dY_at + (range->end[LOOP_S] - range->begin[LOOP_S]), *const stop = end - (range->end[LOOP_S] - range->begin[LOOP_S]) % 8;
-            while (dY_at != stop) {
-                const float dY_0 = dY_at[0];
-                const float X_0 = X_at[0];
-                const float dY_1 = dY_at[1];
-                const float X_1 = X_at[1];
-                const float scaled_0 = dY_0 * factor - shift;
-                const float dY_2 = dY_at[2];
-                const float centred_0 = X_0 - centre;
-                const float X_2 = X_at[2];
-                const float dX_0 = scaled_0 - centred_0 * slope;
-                const float scaled_1 = dY_1 * factor - shift;
-                const float dY_3 = dY_at[3];
-                const float centred_1 = X_1 - centre;
-                const float X_3 = X_at[3];
-                const float dX_1 = scaled_1 - centred_1 * slope;
-                dX_at[0] = dX_0;
-                const float scaled_2 = dY_2 * factor - shift;
-                const float dY_4 = dY_at[4];
-                const float centred_2 = X_2 - centre;
-                const float X_4 = X_at[4];
-                const float dX_2 = scaled_2 - centred_2 * slope;
-                dX_at[1] = dX_1;
-                const float scaled_3 = dY_3 * factor - shift;
-                const float dY_5 = dY_at[5];
-                const float centred_3 = X_3 - centre;
-                const float X_5 = X_at[5];
-                const float dX_3 = scaled_3 - centred_3 * slope;
-                dX_at[2] = dX_2;
-                const float scaled_4 = dY_4 * factor - shift;
-                const float dY_6 = dY_at[6];
-                const float centred_4 = X_4 - centre;
-                const float X_6 = X_at[6];
-                const float dX_4 = scaled_4 - centred_4 * slope;
-                dX_at[3] = dX_3;
-                const float scaled_5 = dY_5 * factor - shift;
-                const float dY_7 = dY_at[7];
-                const float centred_5 = X_5 - centre;
-                const float X_7 = X_at[7];
-                const float dX_5 = scaled_5 - centred_5 * slope;
-                dX_at[4] = dX_4;
-                const float scaled_6 = dY_6 * factor - shift;
-                dX_at[5] = dX_5;
-                const float centred_6 = X_6 - centre;
-                const float dX_6 = scaled_6 - centred_6 * slope;
-                const float scaled_7 = dY_7 * factor - shift;
-                dX_at[6] = dX_6;
-                const float centred_7 = X_7 - centre;
-                const float dX_7 = scaled_7 - centred_7 * slope;
-                dX_at[7] = dX_7;
-                dY_at += 8;
-                X_at += 8;
-                dX_at += 8;
-            }
-            while (dY_at != end) {
-                const float dY_0 = dY_at[0];
-                const float X_0 = X_at[0];
-                const float scaled_0 = dY_0 * factor - shift;
-                const float centred_0 = X_0 - centre;
-                const float dX_0 = scaled_0 - centred_0 * slope;
-                dX_at[0] = dX_0;
-                ++dY_at;
-                ++X_at;
-                ++dX_at;
-            }
-        }
+        const float shift = dB[c - dY_box->start[1]] * 4.1666668e-02f * factor - (average - centre) * slope;
+        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
+            net_project(
+                &dX[(c - dY_box->start[1]) * dY_box->stride[1] + range->begin[LOOP_S] - dY_box->start[2]],
+                &dY[(c - dY_box->start[1]) * dY_box->stride[1] + range->begin[LOOP_S] - dY_box->start[2]],
+                &X[(c - dY_box->start[1]) * dY_box->stride[1] + range->begin[LOOP_S] - dY_box->start[2]],
+                centre,
+                factor,
+                shift,
+                slope,
+                range->end[LOOP_S] - range->begin[LOOP_S]);
     }
 }
 
@@ -1405,59 +955,12 @@ static void SGD_main_1(const net_tile_t *tile, const net_range_t *range)
     const float *const learning_rate = tile->operand[2].data;
     float *const updated = tile->operand[3].data;
     const float rate = learning_rate[0];
-    {
-        const float *weight_at = &weight[range->begin[LOOP_I] - weight_box->start[0]];
-        const float *gradient_at = &gradient[range->begin[LOOP_I] - weight_box->start[0]];
-        float *updated_at = &updated[range->begin[LOOP_I] - weight_box->start[0]];
-        __asm__("" : "+r"(weight_at), "+r"(gradient_at), "+r"(updated_at));
-        const float *const end = weight_at + (range->end[LOOP_I] - range->begin[LOOP_I]), *const stop = end - (range->end[LOOP_I] - range->begin[LOOP_I]) % 8;
-        while (weight_at != stop) {
-            const float weight_0 = weight_at[0];
-            const float gradient_0 = gradient_at[0];
-            const float weight_1 = weight_at[1];
-            const float gradient_1 = gradient_at[1];
-            const float updated_0 = weight_0 - rate * gradient_0;
-            const float weight_2 = weight_at[2];
-            const float gradient_2 = gradient_at[2];
-            const float updated_1 = weight_1 - rate * gradient_1;
-            const float weight_3 = weight_at[3];
-            const float gradient_3 = gradient_at[3];
-            updated_at[0] = updated_0;
-            const float updated_2 = weight_2 - rate * gradient_2;
-            const float weight_4 = weight_at[4];
-            const float gradient_4 = gradient_at[4];
-            updated_at[1] = updated_1;
-            const float updated_3 = weight_3 - rate * gradient_3;
-            const float weight_5 = weight_at[5];
-            const float gradient_5 = gradient_at[5];
-            updated_at[2] = updated_2;
-            const float updated_4 = weight_4 - rate * gradient_4;
-            const float weight_6 = weight_at[6];
-            const float gradient_6 = gradient_at[6];
-            updated_at[3] = updated_3;
-            const float updated_5 = weight_5 - rate * gradient_5;
-            const float weight_7 = weight_at[7];
-            const float gradient_7 = gradient_at[7];
-            updated_at[4] = updated_4;
-            const float updated_6 = weight_6 - rate * gradient_6;
-            updated_at[5] = updated_5;
-            const float updated_7 = weight_7 - rate * gradient_7;
-            updated_at[6] = updated_6;
-            updated_at[7] = updated_7;
-            weight_at += 8;
-            gradient_at += 8;
-            updated_at += 8;
-        }
-        while (weight_at != end) {
-            const float weight_0 = weight_at[0];
-            const float gradient_0 = gradient_at[0];
-            const float updated_0 = weight_0 - rate * gradient_0;
-            updated_at[0] = updated_0;
-            ++weight_at;
-            ++gradient_at;
-            ++updated_at;
-        }
-    }
+    net_descend(
+        &updated[range->begin[LOOP_I] - weight_box->start[0]],
+        &weight[range->begin[LOOP_I] - weight_box->start[0]],
+        &gradient[range->begin[LOOP_I] - weight_box->start[0]],
+        rate,
+        range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
 static void BatchNormalization_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -1471,58 +974,18 @@ static void BatchNormalization_main_1(const net_tile_t *tile, const net_range_t 
     const float *const input_var = tile->operand[4].data;
     float *const Y = tile->operand[5].data;
     for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c) {
-        const float factor = scale[c - X_box->start[1]] / net_sqrt(input_var[c - X_box->start[1]] + 1.0e-05f);
-        const float shift = B[c - X_box->start[1]], centre = input_mean[c - X_box->start[1]];
-        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n) {
-            const float *X_at = &X[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]];
-            float *Y_at = &Y[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]];
-            __asm__("" : "+r"(X_at), "+r"(Y_at));
-            const float *const end = X_at + (range->end[LOOP_S] - range->begin[LOOP_S]), *const stop = end - (range->end[LOOP_S] - range->begin[LOOP_S]) % 8;
-            while (X_at != stop) {
-                const float X_0 = X_at[0];
-                const float X_1 = X_at[1];
-                const float centred_0 = X_0 - centre;
-                const float X_2 = X_at[2];
-                const float Y_0 = centred_0 * factor + shift;
-                const float centred_1 = X_1 - centre;
-                const float X_3 = X_at[3];
-                const float Y_1 = centred_1 * factor + shift;
-                Y_at[0] = Y_0;
-                const float centred_2 = X_2 - centre;
-                const float X_4 = X_at[4];
-                const float Y_2 = centred_2 * factor + shift;
-                Y_at[1] = Y_1;
-                const float centred_3 = X_3 - centre;
-                const float X_5 = X_at[5];
-                const float Y_3 = centred_3 * factor + shift;
-                Y_at[2] = Y_2;
-                const float centred_4 = X_4 - centre;
-                const float X_6 = X_at[6];
-                const float Y_4 = centred_4 * factor + shift;
-                Y_at[3] = Y_3;
-                const float centred_5 = X_5 - centre;
-                const float X_7 = X_at[7];
-                const float Y_5 = centred_5 * factor + shift;
-                Y_at[4] = Y_4;
-                const float centred_6 = X_6 - centre;
-                Y_at[5] = Y_5;
-                const float Y_6 = centred_6 * factor + shift;
-                const float centred_7 = X_7 - centre;
-                Y_at[6] = Y_6;
-                const float Y_7 = centred_7 * factor + shift;
-                Y_at[7] = Y_7;
-                X_at += 8;
-                Y_at += 8;
-            }
-            while (X_at != end) {
-                const float X_0 = X_at[0];
-                const float centred_0 = X_0 - centre;
-                const float Y_0 = centred_0 * factor + shift;
-                Y_at[0] = Y_0;
-                ++X_at;
-                ++Y_at;
-            }
-        }
+        const float average = input_mean[c - X_box->start[1]];
+        const float inv_std = 1 / net_sqrt(input_var[c - X_box->start[1]] + 1.0e-05f);
+        const float centre = net_far(average, inv_std), factor = scale[c - X_box->start[1]] * inv_std;
+        const float shift = B[c - X_box->start[1]] - (average - centre) * factor;
+        for (int32_t n = range->begin[LOOP_N]; n < range->end[LOOP_N]; ++n)
+            net_normalise(
+                &Y[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]],
+                &X[(c - X_box->start[1]) * X_box->stride[1] + range->begin[LOOP_S] - X_box->start[2]],
+                centre,
+                factor,
+                shift,
+                range->end[LOOP_S] - range->begin[LOOP_S]);
     }
 }
 
