@@ -1,0 +1,136 @@
+/* Depthwise convolution, one input and one output channel per group: forward, dX and dW of square kernels, stride 1 or 2.
+ *
+ * A task is a band of rows of one channel. Its worker copies what the band needs of the image into a frame of its own, with
+ * a border of zeros, and computes: no barrier between the two, and while one core copies, the one that shares its FPU
+ * multiplies. Nothing is reduced over channels, so forward and dX only ever set their result.
+ */
+#ifndef NET_DEPTHWISE_H
+#define NET_DEPTHWISE_H
+
+#include "conv_grad_w.h"
+#include "depthwise_3.h"
+#include "xpulp.h"
+
+/* y[c] = bias[c] + image[c] * w[c]; for dX image is dY and y dX. For dW y is dY and w the result. */
+typedef struct {
+    const float *image;
+    float *w; /* channels x K x K; only dW writes it */
+    const float *bias; /* NULL: none */
+    float *y; /* only dW does not write it */
+    int32_t batch, channels;
+    int32_t image_rows, image_columns, image_row, image_plane, image_item; /* item: of the batch */
+    int32_t rows, columns, y_row, y_plane, y_item;                         /* of y */
+    int32_t top, left; /* where the image begins, seen from the first row and column that the taps of y's first want */
+    float *scratch;    /* a frame per worker */
+    int32_t workers;   /* so many frames are there: workers beyond have nothing to do */
+    int32_t frame_row; /* floats in a row of a frame */
+    int32_t most_rows; /* of y in a band; even */
+    bool accumulate;   /* dW: add to w */
+} net_depthwise_t;
+
+typedef void (*net_plane_function_t)(const net_plane_t *plane);
+
+/* Rows of a frame for `rows` rows of y. */
+NET_KERNEL int32_t net_frame_rows(const int32_t K, const int32_t S, const bool GRAD_X, const int32_t PHASE_Y, int32_t rows)
+{
+    if (!GRAD_X)
+        return (rows - 1) * S + K;
+    return S == 1 ? rows + K - 1 : (rows + 1) / 2 + PHASE_Y + net_phase_rows(K, PHASE_Y);
+}
+
+/* Fills a frame with rows [row, row + rows) of a channel, counted from the border's first. Columns of the border are zero
+ * already.
+ */
+NET_HOT void net_frame_fill(const net_depthwise_t *conv, float *frame, const float *channel, int32_t row, int32_t rows)
+{
+    const int32_t right = conv->frame_row - conv->left;
+    const int32_t columns = conv->image_columns < right ? conv->image_columns : right, odd = columns & 1;
+    const float *source = channel + (row - conv->top) * conv->image_row;
+    int32_t at = row - conv->top;
+    NET_ROLLED
+    for (; rows > 0; --rows, ++at, frame += conv->frame_row, source += conv->image_row) {
+        float *to = frame + conv->left;
+        if (at >= 0 && at < conv->image_rows) {
+            const float *from = source;
+            net_copy_pairs(&to, &from, columns >> 1);
+            if (odd)
+                *to = *from;
+        } else {
+            net_zero_pairs(&to, columns >> 1);
+            if (odd)
+                *to = 0.0f;
+        }
+    }
+}
+
+/* Workers share out bands of all channels; those of dW channels, whose bands follow each other. */
+NET_KERNEL void net_depthwise(int32_t core, int32_t cores, const int32_t K, const int32_t S, const bool GRAD_X,
+                              const bool W_SUMS, const int32_t PHASE_Y, const net_depthwise_t *conv,
+                              net_plane_function_t function)
+{
+    const int32_t sharers = cores < conv->workers ? cores : conv->workers;
+    if (core >= sharers)
+        return;
+    const int32_t bands = (conv->rows + conv->most_rows - 1) / conv->most_rows;
+    const int32_t band = ((conv->rows + 1) / 2 + bands - 1) / bands * 2;
+    const int32_t planes = conv->batch * conv->channels, each = W_SUMS ? conv->batch * bands : 1;
+    const int32_t tasks = W_SUMS ? conv->channels : planes * bands;
+    const int32_t size = net_frame_rows(K, S, GRAD_X, PHASE_Y, conv->most_rows) * conv->frame_row;
+    float *const frame = conv->scratch + core * size, *rest = frame;
+    net_zero_pairs(&rest, size >> 1);
+    if (size & 1)
+        *rest = 0.0f;
+    net_plane_t plane = {.x = frame, .columns = conv->columns, .x_row = conv->frame_row, .y_row = conv->y_row};
+    const int32_t end = tasks * (core + 1) / sharers * each;
+    NET_ROLLED
+    for (int32_t task = tasks * core / sharers * each; task < end; ++task) {
+        const int32_t row = task % bands * band;
+        const int32_t item = W_SUMS ? task / bands % conv->batch : task / bands / conv->channels;
+        const int32_t channel = W_SUMS ? task / each : task / bands % conv->channels;
+        plane.rows = conv->rows - row < band ? conv->rows - row : band;
+        plane.w = conv->w + channel * K * K;
+        plane.y = conv->y + item * conv->y_item + channel * conv->y_plane + row * conv->y_row;
+        plane.start = conv->bias ? conv->bias[channel] : 0.0f;
+        if (plane.rows <= 0)
+            continue;
+        if (W_SUMS && task % each == 0 && !conv->accumulate) {
+            NET_ROLLED
+            for (int32_t k = 0; k < K * K; ++k)
+                plane.w[k] = 0.0f;
+        }
+        net_frame_fill(conv, frame, conv->image + item * conv->image_item + channel * conv->image_plane,
+                       GRAD_X && S == 2 ? row / 2 : row * S, net_frame_rows(K, S, GRAD_X, PHASE_Y, plane.rows));
+        function(&plane);
+    }
+}
+
+/* Define name(core, cores, conv); K is 2 to 3. Forward, dW and dX; PHASE_Y and PHASE_X as in NET_CONV_GRAD_X_2. */
+#define NET_DEPTHWISE_3(name, K, S)                                                                                     \
+    NET_DEPTHWISE_PLANE_3(name##_plane, K, S, false, false)                                                             \
+    NET_HOT void name(int32_t core, int32_t cores, const net_depthwise_t *conv)                                         \
+    {                                                                                                                   \
+        net_depthwise(core, cores, K, S, false, false, 0, conv, name##_plane);                                          \
+    }
+
+#define NET_DEPTHWISE_3_GRAD_W(name, K, S)                                                                              \
+    NET_DEPTHWISE_PLANE_3(name##_plane, K, S, false, true)                                                              \
+    NET_HOT void name(int32_t core, int32_t cores, const net_depthwise_t *conv)                                         \
+    {                                                                                                                   \
+        net_depthwise(core, cores, K, S, false, true, 0, conv, name##_plane);                                           \
+    }
+
+#define NET_DEPTHWISE_3_GRAD_X(name, K)                                                                                 \
+    NET_DEPTHWISE_PLANE_3(name##_plane, K, 1, true, false)                                                              \
+    NET_HOT void name(int32_t core, int32_t cores, const net_depthwise_t *conv)                                         \
+    {                                                                                                                   \
+        net_depthwise(core, cores, K, 1, true, false, 0, conv, name##_plane);                                           \
+    }
+
+#define NET_DEPTHWISE_3_GRAD_X_2(name, K, PHASE_Y, PHASE_X)                                                             \
+    NET_DEPTHWISE_PLANE_X_2_3(name##_plane, K, PHASE_Y, PHASE_X)                                                        \
+    NET_HOT void name(int32_t core, int32_t cores, const net_depthwise_t *conv)                                         \
+    {                                                                                                                   \
+        net_depthwise(core, cores, K, 2, true, false, PHASE_Y, conv, name##_plane);                                     \
+    }
+
+#endif
