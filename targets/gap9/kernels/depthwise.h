@@ -7,21 +7,23 @@
 #ifndef NET_DEPTHWISE_H
 #define NET_DEPTHWISE_H
 
+#include "conv_4x4.h"
 #include "conv_grad_w.h"
+#include "conv_grad_x_2.h"
 #include "depthwise_3.h"
 #include "xpulp.h"
 
 /* y[c] = bias[c] + image[c] * w[c]; for dX image is dY and y dX. For dW y is dY and w the result. */
 typedef struct {
     const float *image;
-    float *w; /* channels x K x K; only dW writes it */
+    float *w;          /* channels x K x K; only dW writes it */
     const float *bias; /* NULL: none */
-    float *y; /* only dW does not write it */
+    float *y;          /* dW only reads it */
     int32_t batch, channels;
     int32_t image_rows, image_columns, image_row, image_plane, image_item; /* item: of the batch */
     int32_t rows, columns, y_row, y_plane, y_item;                         /* of y */
     int32_t top, left; /* where the image begins, seen from the first row and column that the taps of y's first want */
-    float *scratch;    /* a frame per worker */
+    float *frames;     /* a frame per worker */
     int32_t workers;   /* so many frames are there: workers beyond have nothing to do */
     int32_t frame_row; /* floats in a row of a frame */
     int32_t most_rows; /* of y in a band; even */
@@ -44,7 +46,9 @@ NET_KERNEL int32_t net_frame_rows(const int32_t K, const int32_t S, const bool G
 NET_HOT void net_frame_fill(const net_depthwise_t *conv, float *frame, const float *channel, int32_t row, int32_t rows)
 {
     const int32_t right = conv->frame_row - conv->left;
-    const int32_t columns = conv->image_columns < right ? conv->image_columns : right, odd = columns & 1;
+    int32_t columns = conv->image_columns < right ? conv->image_columns : right;
+    columns = columns > 0 ? columns : 0;
+    const int32_t odd = columns & 1;
     const float *source = channel + (row - conv->top) * conv->image_row;
     int32_t at = row - conv->top;
     NET_ROLLED
@@ -68,15 +72,17 @@ NET_KERNEL void net_depthwise(int32_t core, int32_t cores, const int32_t K, cons
                               const bool W_SUMS, const int32_t PHASE_Y, const net_depthwise_t *conv,
                               net_plane_function_t function)
 {
-    const int32_t sharers = cores < conv->workers ? cores : conv->workers;
-    if (core >= sharers)
-        return;
     const int32_t bands = (conv->rows + conv->most_rows - 1) / conv->most_rows;
     const int32_t band = ((conv->rows + 1) / 2 + bands - 1) / bands * 2;
     const int32_t planes = conv->batch * conv->channels, each = W_SUMS ? conv->batch * bands : 1;
     const int32_t tasks = W_SUMS ? conv->channels : planes * bands;
-    const int32_t size = net_frame_rows(K, S, GRAD_X, PHASE_Y, conv->most_rows) * conv->frame_row;
-    float *const frame = conv->scratch + core * size, *rest = frame;
+    const int32_t most_sharers = cores < conv->workers ? cores : conv->workers;
+    const int32_t sharers = tasks < most_sharers ? tasks : most_sharers;
+    if (core >= sharers)
+        return;
+    const int32_t most = conv->rows < conv->most_rows ? conv->rows : conv->most_rows;
+    const int32_t size = net_frame_rows(K, S, GRAD_X, PHASE_Y, most) * conv->frame_row;
+    float *const frame = conv->frames + core * size, *rest = frame;
     net_zero_pairs(&rest, size >> 1);
     if (size & 1)
         *rest = 0.0f;
@@ -104,33 +110,107 @@ NET_KERNEL void net_depthwise(int32_t core, int32_t cores, const int32_t K, cons
     }
 }
 
-/* Define name(core, cores, conv); K is 2 to 3. Forward, dW and dX; PHASE_Y and PHASE_X as in NET_CONV_GRAD_X_2. */
-#define NET_DEPTHWISE_3(name, K, S)                                                                                     \
-    NET_DEPTHWISE_PLANE_3(name##_plane, K, S, false, false)                                                             \
-    NET_HOT void name(int32_t core, int32_t cores, const net_depthwise_t *conv)                                         \
+/* Planes of larger kernels: a row of y at a time, as one channel of the blocked kernels. */
+NET_KERNEL net_conv_t net_plane_conv(const int32_t K, const net_plane_t *plane)
+{
+    return (net_conv_t){.in = 1, .out = 1, .x_row = plane->x_row, .y_row = plane->y_row, .w_in = K * K, .w_out = K * K};
+}
+
+NET_KERNEL void net_plane_rows(const int32_t S, const net_conv_t *conv, const net_plane_t *plane,
+                               const net_conv_blocks_t blocks[4])
+{
+    const int32_t whole = plane->columns / 4, left = plane->columns % 4;
+    const float *x = plane->x;
+    float *y = plane->y;
+    NET_ROLLED
+    for (int32_t rows = plane->rows; rows > 0; --rows, x += S * plane->x_row, y += plane->y_row) {
+        if (whole)
+            blocks[3](conv, x, plane->w, &plane->start, y, whole);
+        if (left)
+            blocks[left - 1](conv, x + 4 * S * whole, plane->w, &plane->start, y + 4 * whole, 1);
+    }
+}
+
+NET_KERNEL void net_plane_rows_2(const net_conv_t *conv, const net_plane_t *plane, const net_grad_x_2_blocks_t blocks[4])
+{
+    const int32_t pairs = (plane->columns + 1) / 2, whole = pairs / 4, left = pairs % 4;
+    const float *x = plane->x;
+    float *y = plane->y;
+    NET_ROLLED
+    for (int32_t rows = plane->rows; rows > 0; rows -= 2, x += plane->x_row, y += 2 * plane->y_row) {
+        if (whole)
+            blocks[3](conv, x, plane->w, y, rows > 1, plane->columns, whole);
+        if (left)
+            blocks[left - 1](conv, x + 4 * whole, plane->w, y + 8 * whole, rows > 1, plane->columns - 8 * whole, 1);
+    }
+}
+
+#define NET_PLANE(name, K, S, REVERSED)                                                                                 \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 4)                                                                         \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 3)                                                                         \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 2)                                                                         \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 1)                                                                         \
+    NET_HOT void name(const net_plane_t *plane)                                                                         \
     {                                                                                                                   \
-        net_depthwise(core, cores, K, S, false, false, 0, conv, name##_plane);                                          \
+        static const net_conv_blocks_t blocks[4] = {name##_1x1, name##_1x2, name##_1x3, name##_1x4};                    \
+        const net_conv_t conv = net_plane_conv(K, plane);                                                               \
+        net_plane_rows(S, &conv, plane, blocks);                                                                        \
     }
 
-#define NET_DEPTHWISE_3_GRAD_W(name, K, S)                                                                              \
-    NET_DEPTHWISE_PLANE_3(name##_plane, K, S, false, true)                                                              \
-    NET_HOT void name(int32_t core, int32_t cores, const net_depthwise_t *conv)                                         \
+#define NET_PLANE_X_2(name, K, PHASE_Y, PHASE_X)                                                                        \
+    NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 4)                                                                   \
+    NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 3)                                                                   \
+    NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 2)                                                                   \
+    NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 1)                                                                   \
+    NET_HOT void name(const net_plane_t *plane)                                                                         \
     {                                                                                                                   \
-        net_depthwise(core, cores, K, S, false, true, 0, conv, name##_plane);                                           \
+        static const net_grad_x_2_blocks_t blocks[4] = {name##_1, name##_2, name##_3, name##_4};                        \
+        const net_conv_t conv = net_plane_conv(K, plane);                                                               \
+        net_plane_rows_2(&conv, plane, blocks);                                                                         \
     }
 
-#define NET_DEPTHWISE_3_GRAD_X(name, K)                                                                                 \
-    NET_DEPTHWISE_PLANE_3(name##_plane, K, 1, true, false)                                                              \
-    NET_HOT void name(int32_t core, int32_t cores, const net_depthwise_t *conv)                                         \
+#define NET_PLANE_W(name, K, S)                                                                                         \
+    NET_HOT void name(const net_plane_t *plane)                                                                         \
     {                                                                                                                   \
-        net_depthwise(core, cores, K, 1, true, false, 0, conv, name##_plane);                                           \
+        const net_conv_w_t conv = {.columns = plane->columns, .x_row = plane->x_row, .y_row = plane->y_row,             \
+                                   .accumulate = true};                                                                 \
+        net_conv_w_taps(K, S, 1, &conv, plane->x, plane->y, plane->w, plane->rows, 0, K);                               \
     }
 
-#define NET_DEPTHWISE_3_GRAD_X_2(name, K, PHASE_Y, PHASE_X)                                                             \
-    NET_DEPTHWISE_PLANE_X_2_3(name##_plane, K, PHASE_Y, PHASE_X)                                                        \
+/* Defines name(core, cores, conv), for which name_plane computes a plane. */
+#define NET_DEPTHWISE_OF(name, K, S, GRAD_X, W_SUMS, PHASE_Y)                                                           \
     NET_HOT void name(int32_t core, int32_t cores, const net_depthwise_t *conv)                                         \
     {                                                                                                                   \
-        net_depthwise(core, cores, K, 2, true, false, PHASE_Y, conv, name##_plane);                                     \
+        net_depthwise(core, cores, K, S, GRAD_X, W_SUMS, PHASE_Y, conv, name##_plane);                                  \
     }
+
+/* Define name(core, cores, conv): forward, dW, and dX of stride 1 and 2 with PHASE_Y and PHASE_X as in NET_CONV_GRAD_X_2.
+ * K is 2 or 3; those with _LARGE are for K from 4 on.
+ */
+#define NET_DEPTHWISE(name, K, S)                                                                                       \
+    NET_PLANE_3(name##_plane, K, S, false, false)                                                                       \
+    NET_DEPTHWISE_OF(name, K, S, false, false, 0)
+#define NET_DEPTHWISE_GRAD_W(name, K, S)                                                                                \
+    NET_PLANE_3(name##_plane, K, S, false, true)                                                                        \
+    NET_DEPTHWISE_OF(name, K, S, false, true, 0)
+#define NET_DEPTHWISE_GRAD_X(name, K)                                                                                   \
+    NET_PLANE_3(name##_plane, K, 1, true, false)                                                                        \
+    NET_DEPTHWISE_OF(name, K, 1, true, false, 0)
+#define NET_DEPTHWISE_GRAD_X_2(name, K, PHASE_Y, PHASE_X)                                                               \
+    NET_PLANE_X_2_3(name##_plane, K, PHASE_Y, PHASE_X)                                                                  \
+    NET_DEPTHWISE_OF(name, K, 2, true, false, PHASE_Y)
+
+#define NET_DEPTHWISE_LARGE(name, K, S)                                                                                 \
+    NET_PLANE(name##_plane, K, S, false)                                                                                \
+    NET_DEPTHWISE_OF(name, K, S, false, false, 0)
+#define NET_DEPTHWISE_LARGE_GRAD_W(name, K, S)                                                                          \
+    NET_PLANE_W(name##_plane, K, S)                                                                                     \
+    NET_DEPTHWISE_OF(name, K, S, false, true, 0)
+#define NET_DEPTHWISE_LARGE_GRAD_X(name, K)                                                                             \
+    NET_PLANE(name##_plane, K, 1, true)                                                                                 \
+    NET_DEPTHWISE_OF(name, K, 1, true, false, 0)
+#define NET_DEPTHWISE_LARGE_GRAD_X_2(name, K, PHASE_Y, PHASE_X)                                                         \
+    NET_PLANE_X_2(name##_plane, K, PHASE_Y, PHASE_X)                                                                    \
+    NET_DEPTHWISE_OF(name, K, 2, true, false, PHASE_Y)
 
 #endif
