@@ -139,7 +139,8 @@ ${scatter()}
         ++net_stats.halo;
 ${conv.depthwise(t, "dY", "dX", "W", "NULL", "iy", "ix", f"top / {s} - {before[0]}", f"left / {s} - {before[1]}", columns, "false")}
 % if s == 1:
-    ${t.kernel("depthwise.h", macro, k)}(range->core, range->cores, &depthwise);
+<% kernel = conv.module.depthwise_3x3(t, "_grad_x") if k == 3 else t.kernel("depthwise.h", macro, k) %>
+    ${kernel}(range->core, range->cores, &depthwise);
 % else:
 % for y, x in parities(t, call):
     if (top % 2 == ${y} && left % 2 == ${x})

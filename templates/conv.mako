@@ -8,6 +8,11 @@
         if group == 1:
             return "co", "ci"
         return f"g * {weight[0] // group} + co", f"g * {weight[1]} + ci"
+
+    def depthwise_3x3(t, suffix=""):
+        """Name of the kernel for 3x3 with stride 1, which needs no constants."""
+        t.kernels["depthwise"] = ("depthwise.h", "")
+        return f"net_depthwise_3x3{suffix}"
 %>
 <%def name="constants(call)">
 <% a = call.attributes %>
@@ -69,7 +74,10 @@
 <%def name="depthwise_x(t, call, macro, result, weight, bias, accumulate)">
 <%
     k, s = call[weight].shape[2], call.attributes["strides"][0]
-    kernel = t.kernel("depthwise.h", f"NET_DEPTHWISE{'_LARGE' if k > 3 else ''}{macro}", k, s)
+    if (k, s) == (3, 1) and not macro:
+        kernel = depthwise_3x3(t)
+    else:
+        kernel = t.kernel("depthwise.h", f"NET_DEPTHWISE{'_LARGE' if k > 3 else ''}{macro}", k, s)
 %>
 ${constants(call)}
 ${depthwise(t, "X", result, weight, bias, "oy", "ox", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP",

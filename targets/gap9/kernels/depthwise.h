@@ -10,7 +10,7 @@
 #include "conv_4x4.h"
 #include "conv_grad_w.h"
 #include "conv_grad_x_2.h"
-#include "depthwise_3.h"
+#include "depthwise_strip.h"
 #include "xpulp.h"
 
 /* y[c] = bias[c] + image[c] * w[c]; for dX image is dY and y dX. For dW y is dY and w the result. */
@@ -40,15 +40,26 @@ NET_KERNEL int32_t net_frame_rows(const int32_t K, const int32_t S, const bool G
     return S == 1 ? rows + K - 1 : (rows + 1) / 2 + PHASE_Y + net_phase_rows(K, PHASE_Y);
 }
 
+NET_KERNEL int32_t net_least(int32_t a, int32_t b) { return a < b ? a : b; }
+
+/* A worker's frame of so many rows, with zeros in it. */
+NET_KERNEL float *net_frame_of(const net_depthwise_t *conv, int32_t core, int32_t rows)
+{
+    const int32_t size = rows * conv->frame_row;
+    float *const frame = conv->frames + core * size, *rest = frame;
+    net_zero_pairs(&rest, size >> 1);
+    if (size & 1)
+        *rest = 0.0f;
+    return frame;
+}
+
 /* Fills a frame with rows [row, row + rows) of a channel, counted from the border's first. Columns of the border are zero
  * already.
  */
 NET_HOT void net_frame_fill(const net_depthwise_t *conv, float *frame, const float *channel, int32_t row, int32_t rows)
 {
     const int32_t right = conv->frame_row - conv->left;
-    int32_t columns = conv->image_columns < right ? conv->image_columns : right;
-    columns = columns > 0 ? columns : 0;
-    const int32_t odd = columns & 1;
+    const int32_t wanted = net_least(conv->image_columns, right), columns = wanted > 0 ? wanted : 0, odd = columns & 1;
     const float *source = channel + (row - conv->top) * conv->image_row;
     int32_t at = row - conv->top;
     NET_ROLLED
@@ -74,40 +85,99 @@ NET_KERNEL void net_depthwise(int32_t core, int32_t cores, const int32_t K, cons
 {
     const int32_t bands = (conv->rows + conv->most_rows - 1) / conv->most_rows;
     const int32_t band = ((conv->rows + 1) / 2 + bands - 1) / bands * 2;
-    const int32_t planes = conv->batch * conv->channels, each = W_SUMS ? conv->batch * bands : 1;
-    const int32_t tasks = W_SUMS ? conv->channels : planes * bands;
-    const int32_t most_sharers = cores < conv->workers ? cores : conv->workers;
-    const int32_t sharers = tasks < most_sharers ? tasks : most_sharers;
+    const int32_t each = W_SUMS ? conv->batch * bands : 1;
+    const int32_t tasks = W_SUMS ? conv->channels : conv->batch * conv->channels * bands;
+    const int32_t sharers = net_least(tasks, net_least(cores, conv->workers));
     if (core >= sharers)
         return;
-    const int32_t most = conv->rows < conv->most_rows ? conv->rows : conv->most_rows;
-    const int32_t size = net_frame_rows(K, S, GRAD_X, PHASE_Y, most) * conv->frame_row;
-    float *const frame = conv->frames + core * size, *rest = frame;
-    net_zero_pairs(&rest, size >> 1);
-    if (size & 1)
-        *rest = 0.0f;
-    net_plane_t plane = {.x = frame, .columns = conv->columns, .x_row = conv->frame_row, .y_row = conv->y_row};
+    float *const frame =
+        net_frame_of(conv, core, net_frame_rows(K, S, GRAD_X, PHASE_Y, net_least(conv->rows, conv->most_rows)));
+    net_plane_t plane = {
+        .x = frame,
+        .columns = conv->columns,
+        .x_row = conv->frame_row,
+        .y_row = conv->y_row,
+        .reversed = GRAD_X,
+        .above = true,
+        .below = true,
+    };
     const int32_t end = tasks * (core + 1) / sharers * each;
     NET_ROLLED
     for (int32_t task = tasks * core / sharers * each; task < end; ++task) {
         const int32_t row = task % bands * band;
         const int32_t item = W_SUMS ? task / bands % conv->batch : task / bands / conv->channels;
         const int32_t channel = W_SUMS ? task / each : task / bands % conv->channels;
-        plane.rows = conv->rows - row < band ? conv->rows - row : band;
+        plane.rows = net_least(conv->rows - row, band);
         plane.w = conv->w + channel * K * K;
         plane.y = conv->y + item * conv->y_item + channel * conv->y_plane + row * conv->y_row;
         plane.start = conv->bias ? conv->bias[channel] : 0.0f;
-        if (plane.rows <= 0)
-            continue;
         if (W_SUMS && task % each == 0 && !conv->accumulate) {
             NET_ROLLED
             for (int32_t k = 0; k < K * K; ++k)
                 plane.w[k] = 0.0f;
         }
+        if (plane.rows <= 0)
+            continue;
         net_frame_fill(conv, frame, conv->image + item * conv->image_item + channel * conv->image_plane,
                        GRAD_X && S == 2 ? row / 2 : row * S, net_frame_rows(K, S, GRAD_X, PHASE_Y, plane.rows));
         function(&plane);
     }
+}
+
+/* 3x3 with stride 1 from the image itself. Workers take turns with the channels of a strip, strip after strip: so all run
+ * the same code, which would not fit their instruction cache together with that of other strips. Few strips are cut in
+ * bands of rows.
+ */
+NET_KERNEL void net_depthwise_strips(int32_t core, int32_t cores, const bool GRAD_X, const net_depthwise_t *conv, bool right)
+{
+    net_plane_t plane = {.x_row = conv->image_row, .y_row = conv->y_row, .reversed = GRAD_X};
+    const int32_t strips = (conv->columns + 3) / 4 * conv->batch * conv->channels;
+    const int32_t cut = strips < 32 ? conv->rows * strips / 32 : conv->rows, band = cut > 8 ? cut : 8;
+    int32_t next = core;
+    NET_ROLLED
+    for (int32_t column = 0; column < conv->columns; column += 4) {
+        const net_strip_t strip = net_strip_at(column, conv->columns, conv->left > 0, right);
+        NET_ROLLED
+        for (int32_t item = 0; item < conv->batch; ++item) {
+            const float *const image = conv->image + item * conv->image_item - conv->left + column;
+            float *const y = conv->y + item * conv->y_item + column;
+            NET_ROLLED
+            for (int32_t row = 0; row < conv->rows; row += band) {
+                const int32_t first = row - conv->top;
+                plane.rows = net_least(conv->rows - row, band);
+                plane.above = first >= 0;
+                plane.below = first + plane.rows + 1 < conv->image_rows;
+                NET_ROLLED
+                for (; next < conv->channels; next += cores) {
+                    plane.w = conv->w + next * 9;
+                    plane.start = conv->bias ? conv->bias[next] : 0.0f;
+                    strip(&plane, image + next * conv->image_plane + first * conv->image_row,
+                          y + next * conv->y_plane + row * conv->y_row);
+                }
+                next -= conv->channels;
+            }
+        }
+    }
+}
+
+/* Forward and dX of 3x3 with stride 1. */
+NET_KERNEL void net_depthwise_any_3x3(int32_t core, int32_t cores, const bool GRAD_X, const net_depthwise_t *conv)
+{
+    const int32_t right = conv->columns + 2 - conv->left - conv->image_columns;
+    if (net_strips_direct(conv->top, conv->rows + 2 - conv->top - conv->image_rows, conv->left, right, conv->columns))
+        net_depthwise_strips(core, cores, GRAD_X, conv, right > 0);
+    else
+        net_depthwise(core, cores, 3, 1, GRAD_X, false, 0, conv, net_strips);
+}
+
+NET_HOT void net_depthwise_3x3(int32_t core, int32_t cores, const net_depthwise_t *conv)
+{
+    net_depthwise_any_3x3(core, cores, false, conv);
+}
+
+NET_HOT void net_depthwise_3x3_grad_x(int32_t core, int32_t cores, const net_depthwise_t *conv)
+{
+    net_depthwise_any_3x3(core, cores, true, conv);
 }
 
 /* Planes of larger kernels: a row of y at a time, as one channel of the blocked kernels. */

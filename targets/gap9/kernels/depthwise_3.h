@@ -6,14 +6,15 @@
 
 #include "conv_grad_x_2.h"
 
-/* One channel, or some rows of it: x has its border, for dX of stride 1 x is dY and taps are REVERSED. */
+/* One channel, or some rows of it. */
 typedef struct {
-    const float *x;
-    float *w; /* K x K; only dW writes it */
-    float start; /* forward: the bias */
-    float *y; /* of dW: dY, which is only read */
+    const float *x; /* of forward with its border; of dX dY with a border, and taps are reversed */
+    float *w;       /* K x K; only dW writes it */
+    float start;    /* forward: the bias */
+    float *y;       /* of dW: dY, which is only read */
     int32_t rows, columns; /* of y */
     int32_t x_row, y_row;
+    bool reversed, above, below; /* of strips: whether x has a row above and below those of y */
 } net_plane_t;
 
 /* A tile of E x P elements of y for every row and column of its window in x, that is, pixel by pixel: each pixel is loaded
