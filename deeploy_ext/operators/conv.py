@@ -117,7 +117,9 @@ def _team_kernel(
     """
     square = g.k[0] == g.k[1] and g.s[0] == g.s[1]
     depthwise = g.group > 1 and g.co == g.ci == 1 and g.k[0] > 1
-    if g.group > 1 and not depthwise or g.d != (1, 1) or not square or g.k[0] > 7 or g.s[0] > 2 or call["W"].dtype != np.float32:
+    if (g.group > 1 and not depthwise) or call["W"].dtype != np.float32:
+        return None
+    if g.d != (1, 1) or not square or g.k[0] > 7 or g.s[0] > 2:
         return None
     if depthwise:
         return TeamKernel(("depthwise",), "mac_depthwise", lambda tile: _frames(tile) * padded(_frame(tile)))

@@ -126,17 +126,19 @@ NET_KERNEL void net_depthwise(int32_t core, int32_t cores, const int32_t K, cons
 
 /* 3x3 with stride 1 from the image itself. Workers take turns with the channels of a strip, strip after strip: so all run
  * the same code, which would not fit their instruction cache together with that of other strips. Few strips are cut in
- * bands of rows.
+ * bands of rows; but those of dW, where a channel is always the same worker's.
  */
-NET_KERNEL void net_depthwise_strips(int32_t core, int32_t cores, const bool GRAD_X, const net_depthwise_t *conv, bool right)
+NET_KERNEL void net_depthwise_strips(int32_t core, int32_t cores, const bool GRAD_X, const bool W_SUMS,
+                                     const net_depthwise_t *conv, bool right)
 {
     net_plane_t plane = {.x_row = conv->image_row, .y_row = conv->y_row, .reversed = GRAD_X};
     const int32_t strips = (conv->columns + 3) / 4 * conv->batch * conv->channels;
-    const int32_t cut = strips < 32 ? conv->rows * strips / 32 : conv->rows, band = cut > 8 ? cut : 8;
+    const int32_t cut = strips < 32 ? conv->rows * strips / 32 : conv->rows, band = W_SUMS ? conv->rows : cut > 8 ? cut : 8;
     int32_t next = core;
     NET_ROLLED
     for (int32_t column = 0; column < conv->columns; column += 4) {
-        const net_strip_t strip = net_strip_at(column, conv->columns, conv->left > 0, right);
+        const net_strip_t strip = net_strip_at(W_SUMS ? net_strip_w_of : net_strip_of, column, conv->columns,
+                                               conv->left > 0, right);
         NET_ROLLED
         for (int32_t item = 0; item < conv->batch; ++item) {
             const float *const image = conv->image + item * conv->image_item - conv->left + column;
@@ -150,34 +152,45 @@ NET_KERNEL void net_depthwise_strips(int32_t core, int32_t cores, const bool GRA
                 NET_ROLLED
                 for (; next < conv->channels; next += cores) {
                     plane.w = conv->w + next * 9;
+                    if (W_SUMS && column == 0 && item == 0 && !conv->accumulate) {
+                        NET_ROLLED
+                        for (int32_t k = 0; k < 9; ++k)
+                            plane.w[k] = 0.0f;
+                    }
                     plane.start = conv->bias ? conv->bias[next] : 0.0f;
                     strip(&plane, image + next * conv->image_plane + first * conv->image_row,
                           y + next * conv->y_plane + row * conv->y_row);
                 }
-                next -= conv->channels;
+                next = W_SUMS ? core : next - conv->channels;
             }
         }
     }
 }
 
-/* Forward and dX of 3x3 with stride 1. */
-NET_KERNEL void net_depthwise_any_3x3(int32_t core, int32_t cores, const bool GRAD_X, const net_depthwise_t *conv)
+NET_KERNEL void net_depthwise_any_3x3(int32_t core, int32_t cores, const bool GRAD_X, const bool W_SUMS,
+                                      const net_depthwise_t *conv)
 {
     const int32_t right = conv->columns + 2 - conv->left - conv->image_columns;
     if (net_strips_direct(conv->top, conv->rows + 2 - conv->top - conv->image_rows, conv->left, right, conv->columns))
-        net_depthwise_strips(core, cores, GRAD_X, conv, right > 0);
+        net_depthwise_strips(core, cores, GRAD_X, W_SUMS, conv, right > 0);
     else
-        net_depthwise(core, cores, 3, 1, GRAD_X, false, 0, conv, net_strips);
+        net_depthwise(core, cores, 3, 1, GRAD_X, W_SUMS, 0, conv, W_SUMS ? net_strips_w : net_strips);
 }
 
+/* Forward, dX and dW of 3x3 with stride 1. */
 NET_HOT void net_depthwise_3x3(int32_t core, int32_t cores, const net_depthwise_t *conv)
 {
-    net_depthwise_any_3x3(core, cores, false, conv);
+    net_depthwise_any_3x3(core, cores, false, false, conv);
 }
 
 NET_HOT void net_depthwise_3x3_grad_x(int32_t core, int32_t cores, const net_depthwise_t *conv)
 {
-    net_depthwise_any_3x3(core, cores, true, conv);
+    net_depthwise_any_3x3(core, cores, true, false, conv);
+}
+
+NET_HOT void net_depthwise_3x3_grad_w(int32_t core, int32_t cores, const net_depthwise_t *conv)
+{
+    net_depthwise_any_3x3(core, cores, false, true, conv);
 }
 
 /* Planes of larger kernels: a row of y at a time, as one channel of the blocked kernels. */
