@@ -5,6 +5,9 @@
 ${conv.constants(call)}
     const int32_t rows = (${t.count("oy")} - 1) * ${s} + ${k}, columns = (${t.count("ox")} - 1) * ${s} + ${k};
 ${conv.pad(t, "X", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP", f"{t.begin('ox')} * STRIDE_X - PAD_LEFT", "rows", "columns")}
+% elif t.variant() == "depthwise":
+<% bias = f"&B[{t.begin('g')} - {t.start('B', 0)}]" if t.has("B") else "NULL" %>
+${conv.depthwise_x(t, call, "", "Y", "W", bias, "false")}
 % elif t.variant() == "blocked":
 <%
     k, s = call["W"].shape[2], call.attributes["strides"][0]

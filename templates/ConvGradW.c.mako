@@ -5,6 +5,8 @@
 ${conv.constants(call)}
     const int32_t rows = (${t.count("oy")} - 1) * ${s} + ${k}, columns = (${t.count("ox")} - 1) * ${s} + ${k};
 ${conv.pad(t, "X", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP", f"{t.begin('ox')} * STRIDE_X - PAD_LEFT", "rows", "columns")}
+% elif t.variant() == "depthwise":
+${conv.depthwise_x(t, call, "_GRAD_W", "dY", "dW", "NULL", "!range->first")}
 % elif t.variant() == "blocked":
 <%
     pointwise = ("conv_1x1.h", "NET_CONV_1X1_GRAD_W", s)

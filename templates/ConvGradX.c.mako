@@ -1,6 +1,12 @@
 <%namespace name="conv" file="conv.mako"/>
 <%!
+    from itertools import product
     from math import gcd
+
+    def parities(t, call):
+        """Parities (y, x) that the first row and column of a tile can have, as the layer's padding and the tile's size say."""
+        pads = call.attributes["pads"]
+        return product(*((0, 1) if t.tile(loop) % 2 else (pads[i] % 2,) for i, loop in enumerate(("iy", "ix"))))
 %>
 ## Gather where the whole image of dY and dX is in the tile, else scatter: both accept the same boxes. Without a proof in
 ## the plan the tile decides, by comparing its sizes with the untiled ones.
@@ -18,6 +24,8 @@ ${conv.pad(t, "dY", f"top - {k - 1}", f"left - {k - 1}", "rows", "columns")}
 ${conv.pad(t, "dY", f"top / 2 - net_phase_rows({k}, top % 2)", f"left / 2 - net_phase_rows({k}, left % 2)", "rows", "columns")}
 <% t.kernels["phases"] = ("conv_grad_x_2.h", "") %>
 % endif
+% elif t.variant() == "depthwise":
+${depthwise(k, s)}
 % elif t.variant() == "zero":
     if (range->first) {
         const int32_t elements = ${t.size("dX", 0)} * ${t.stride("dX", 0)};
@@ -139,17 +147,34 @@ ${scatter()}
     const int32_t columns = (${t.count("ix")} + 1) / 2 + left % 2 + net_phase_rows(${k}, left % 2);
 % endif
 </%def>
+## One channel per group: a worker pads the part of dY that it needs itself.
+<%def name="depthwise(k, s)">
+<%
+    macro = f"NET_DEPTHWISE{'_LARGE' if k > 3 else ''}_GRAD_X"
+    before = [f"net_phase_rows({k}, {name} % 2)" if s == 2 else str(k - 1) for name in ("top", "left")]
+    columns = f"({t.count('ix')} + 1) / 2 + left % 2 + {before[1]}" if s == 2 else f"{t.count('ix')} + {k - 1}"
+%>
+    const int32_t top = ${t.begin("iy")} + PAD_TOP, left = ${t.begin("ix")} + PAD_LEFT;
+    if (range->leader)
+        ++net_stats.halo;
+${conv.depthwise(t, "dY", "dX", "W", "NULL", "iy", "ix", f"top / {s} - {before[0]}", f"left / {s} - {before[1]}", columns, "false")}
+% if s == 1:
+<% kernel = conv.module.depthwise_3x3(t, "_grad_x") if k == 3 else t.kernel("depthwise.h", macro, k) %>
+    ${kernel}(range->core, range->cores, &depthwise);
+% else:
+% for y, x in parities(t, call):
+    if (top % 2 == ${y} && left % 2 == ${x})
+        ${t.kernel("depthwise.h", f"{macro}_2", k, y, x)}(range->core, range->cores, &depthwise);
+% endfor
+% endif
+</%def>
 ## Halo gather: each dX element is summed in a register, from a dY tile with its halo and a border of zeros.
 <%def name="blocked(k, s)">
 <%
-    def phases(loop, pad):
-        """Parities that the first row or column of a tile can have, as the layer's padding and the tile's size say."""
-        return (0, 1) if t.tile(loop) % 2 else (call.attributes["pads"][pad] % 2,)
     kernels = {}
     if s == 2:
-        for y in phases("iy", 0):
-            for x in phases("ix", 1):
-                kernels[y, x] = t.kernel("conv_grad_x_2.h", "NET_CONV_GRAD_X_2", k, y, x)
+        for y, x in parities(t, call):
+            kernels[y, x] = t.kernel("conv_grad_x_2.h", "NET_CONV_GRAD_X_2", k, y, x)
     else:
         kernels[0, 0] = t.kernel("conv_4x4.h", "NET_CONV_4X4", k, 1, True)
 %>

@@ -1,11 +1,18 @@
 ## What the operators of a convolution share.
 <%!
+    from deeploy_ext.operators.conv import DEPTHWISE_ROWS, DEPTHWISE_WORKERS
+
     def channels(call):
         """Expressions for the output and the input channel of the whole tensors; co and ci count inside a group."""
         group, weight = call.attributes["group"], call["W"].shape
         if group == 1:
             return "co", "ci"
         return f"g * {weight[0] // group} + co", f"g * {weight[1]} + ci"
+
+    def depthwise_3x3(t, suffix):
+        """Name of the kernel for 3x3 with stride 1, which needs no constants."""
+        t.kernels["depthwise"] = ("depthwise.h", "")
+        return f"net_depthwise_3x3{suffix}"
 %>
 <%def name="constants(call)">
 <% a = call.attributes %>
@@ -31,4 +38,49 @@
         .padded_row = ${columns},
     };
     net_pad_copy(range->core, range->cores, &pad);
+</%def>
+
+## The arguments of a depthwise kernel: `image` is read through a border of zeros; the taps of the first element of `result`,
+## whose rows and columns are the loops `y` and `x`, begin at the indices `top` and `left` of the image.
+<%def name="depthwise(t, image, result, weight, bias, y, x, top, left, columns, accumulate)">
+    const net_depthwise_t depthwise = {
+        .image = ${image},
+        .w = (float *)${weight},
+        .bias = ${bias},
+        .y = (float *)${result},
+        .batch = ${t.count("n")},
+        .channels = ${t.count("g")},
+        .image_rows = ${t.size(image, 2)},
+        .image_columns = ${t.size(image, 3)},
+        .image_row = ${t.stride(image, 2)},
+        .image_plane = ${t.stride(image, 1)},
+        .image_item = ${t.stride(image, 0)},
+        .rows = ${t.count(y)},
+        .columns = ${t.count(x)},
+        .y_row = ${t.stride(result, 2)},
+        .y_plane = ${t.stride(result, 1)},
+        .y_item = ${t.stride(result, 0)},
+        .top = ${t.start(image, 2)} - (${top}),
+        .left = ${t.start(image, 3)} - (${left}),
+        .frames = tile->scratch,
+        .workers = ${DEPTHWISE_WORKERS},
+        .frame_row = ${columns},
+        .most_rows = ${DEPTHWISE_ROWS},
+        .accumulate = ${accumulate},
+    };
+</%def>
+
+## Of what reads X: forward and dW.
+<%def name="depthwise_x(t, call, macro, result, weight, bias, accumulate)">
+<%
+    k, s = call[weight].shape[2], call.attributes["strides"][0]
+    if (k, s) == (3, 1):
+        kernel = depthwise_3x3(t, macro.lower())
+    else:
+        kernel = t.kernel("depthwise.h", f"NET_DEPTHWISE{'_LARGE' if k > 3 else ''}{macro}", k, s)
+%>
+${constants(call)}
+${depthwise(t, "X", result, weight, bias, "oy", "ox", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP",
+            f"{t.begin('ox')} * STRIDE_X - PAD_LEFT", f"({t.count('ox')} - 1) * {s} + {k}", accumulate)}
+    ${kernel}(range->core, range->cores, &depthwise);
 </%def>

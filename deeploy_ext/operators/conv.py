@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 
     from deeploy_ext.training.builder import GraphBuilder
 
+DEPTHWISE_ROWS = 12
+"""Rows of the result that a worker of the depthwise kernels computes from one frame; even."""
+
+DEPTHWISE_WORKERS = 8
+"""Workers of the depthwise kernels that have a frame; more have nothing to do."""
+
 _ATTRIBUTES = {"strides": [1, 1], "pads": [0, 0, 0, 0], "dilations": [1, 1], "group": 1, "auto_pad": "NOTSET"}
 
 
@@ -103,19 +109,37 @@ class Geometry:
 def _team_kernel(
     call: Invocation, g: Geometry, padded: Callable[[Mapping[str, int]], int], *after: str, gaps: bool = False
 ) -> TeamKernel | None:
-    """The register-blocked kernels, where they know such a convolution: one group, no dilation, square with equal strides.
+    """The register-blocked kernels, where they know such a convolution: no dilation, square with equal strides, one group or
+    one channel in each.
 
     ``padded`` gives the bytes of the tile with its border, and of what steps ``after`` the blocked one need; a 1x1
     convolution without padding needs none, but its dX has ``gaps`` if it has strides.
     """
     square = g.k[0] == g.k[1] and g.s[0] == g.s[1]
-    if g.group > 1 or g.d != (1, 1) or not square or g.k[0] > 7 or g.s[0] > 2 or call["W"].dtype != np.float32:
+    depthwise = g.group > 1 and g.co == g.ci == 1 and g.k[0] > 1
+    if (g.group > 1 and not depthwise) or call["W"].dtype != np.float32:
         return None
+    if g.d != (1, 1) or not square or g.k[0] > 7 or g.s[0] > 2:
+        return None
+    if depthwise:
+        return TeamKernel(("depthwise",), "mac_depthwise", lambda tile: _frames(tile) * padded(_frame(tile)))
     if g.k[0] > 1:
         return TeamKernel(("pad", "blocked", *after), "mac_blocked", padded)
     if any(call.attributes["pads"]):
         return None
     return TeamKernel(("zero", "blocked") if gaps and g.s[0] > 1 else ("blocked",), "mac_blocked", lambda tile: 0)
+
+
+def _frames(tile: Mapping[str, int]) -> int:
+    """Workers of the depthwise kernels that have something to do: bands of rows of a channel are tasks, of dW channels."""
+    bands = -(-tile.get("iy", tile.get("oy", 1)) // DEPTHWISE_ROWS)
+    return min(DEPTHWISE_WORKERS, tile["n"] * tile["g"] * bands)
+
+
+def _frame(tile: Mapping[str, int]) -> dict[str, int]:
+    """The part of a tile that a worker of the depthwise kernels pads at a time."""
+    part = {loop: min(tile[loop], DEPTHWISE_ROWS) for loop in ("oy", "iy") if loop in tile}
+    return {**tile, "n": 1, **part}
 
 
 def _window(outputs: int, stride: int, taps: int) -> int:

@@ -23,6 +23,18 @@ GEOMETRIES: dict[str, tuple[tuple[int, ...], list[tuple[int, tuple[int, int], di
     "pointwise_stride": ((1, 7, 9, 9), [(5, (1, 1), {"strides": [2, 2]}), (6, (1, 1), {"strides": [1, 2]})]),
     "groups": ((1, 6, 8, 7), [(4, (3, 3), {"group": 2, "pads": [1, 1, 1, 1]}), (8, (3, 3), {"group": 4})]),
     "depthwise": ((1, 5, 9, 8), [(5, (3, 3), {"group": 5, "pads": [1, 1, 1, 1], "strides": [2, 1]}), (7, (1, 1), {})]),
+    "depthwise_blocked": (
+        (2, 5, 15, 9),
+        [
+            (5, (3, 3), {"group": 5, "pads": [1, 1, 1, 1]}),
+            (5, (3, 3), {"group": 5, "pads": [1, 0, 2, 1], "strides": [2, 2]}),
+            (5, (4, 4), {"group": 5, "pads": [2, 1, 1, 2]}),
+        ],
+    ),
+    "depthwise_large_stride": (
+        (1, 3, 14, 11),
+        [(3, (2, 2), {"group": 3}), (3, (4, 4), {"group": 3, "pads": [2, 1, 1, 2], "strides": [2, 2]}), (4, (1, 1), {})],
+    ),
     "batch_of_three": ((3, 2, 7, 5), [(4, (3, 3), {"pads": [1, 1, 1, 1]}), (3, (3, 3), {"strides": [2, 2]})]),
     "two_rows": ((1, 3, 2, 3), [(3, (3, 3), {"pads": [1, 1, 1, 1]}), (4, (3, 3), {"pads": [1, 1, 1, 1]})]),
     "kernel_as_image": ((1, 2, 5, 4), [(6, (5, 4), {}), (4, (1, 1), {})]),

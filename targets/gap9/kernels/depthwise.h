@@ -1,0 +1,299 @@
+/* Depthwise convolution, one input and one output channel per group: forward, dX and dW of square kernels, stride 1 or 2.
+ *
+ * A task is a band of rows of one channel. Its worker copies what the band needs of the image into a frame of its own, with
+ * a border of zeros, and computes: no barrier between the two, and while one core copies, the one that shares its FPU
+ * multiplies. Nothing is reduced over channels, so forward and dX only ever set their result.
+ */
+#ifndef NET_DEPTHWISE_H
+#define NET_DEPTHWISE_H
+
+#include "conv_4x4.h"
+#include "conv_grad_w.h"
+#include "conv_grad_x_2.h"
+#include "depthwise_strip.h"
+#include "xpulp.h"
+
+/* y[c] = bias[c] + image[c] * w[c]; for dX image is dY and y dX. For dW y is dY and w the result. */
+typedef struct {
+    const float *image;
+    float *w;          /* channels x K x K; only dW writes it */
+    const float *bias; /* NULL: none */
+    float *y;          /* dW only reads it */
+    int32_t batch, channels;
+    int32_t image_rows, image_columns, image_row, image_plane, image_item; /* item: of the batch */
+    int32_t rows, columns, y_row, y_plane, y_item;                         /* of y */
+    int32_t top, left; /* where the image begins, seen from the first row and column that the taps of y's first want */
+    float *frames;     /* a frame per worker */
+    int32_t workers;   /* so many frames are there: workers beyond have nothing to do */
+    int32_t frame_row; /* floats in a row of a frame */
+    int32_t most_rows; /* of y in a band; even */
+    bool accumulate;   /* dW: add to w */
+} net_depthwise_t;
+
+typedef void (*net_plane_function_t)(const net_plane_t *plane);
+
+/* Rows of a frame for `rows` rows of y. */
+NET_KERNEL int32_t net_frame_rows(const int32_t K, const int32_t S, const bool GRAD_X, const int32_t PHASE_Y, int32_t rows)
+{
+    if (!GRAD_X)
+        return (rows - 1) * S + K;
+    return S == 1 ? rows + K - 1 : (rows + 1) / 2 + PHASE_Y + net_phase_rows(K, PHASE_Y);
+}
+
+NET_KERNEL int32_t net_least(int32_t a, int32_t b) { return a < b ? a : b; }
+
+/* A worker's frame of so many rows, with zeros in it. */
+NET_KERNEL float *net_frame_of(const net_depthwise_t *conv, int32_t core, int32_t rows)
+{
+    const int32_t size = rows * conv->frame_row;
+    float *const frame = conv->frames + core * size, *rest = frame;
+    net_zero_pairs(&rest, size >> 1);
+    if (size & 1)
+        *rest = 0.0f;
+    return frame;
+}
+
+/* Fills a frame with rows [row, row + rows) of a channel, counted from the border's first. Columns of the border are zero
+ * already.
+ */
+NET_HOT void net_frame_fill(const net_depthwise_t *conv, float *frame, const float *channel, int32_t row, int32_t rows)
+{
+    const int32_t right = conv->frame_row - conv->left;
+    const int32_t wanted = net_least(conv->image_columns, right), columns = wanted > 0 ? wanted : 0, odd = columns & 1;
+    const float *source = channel + (row - conv->top) * conv->image_row;
+    int32_t at = row - conv->top;
+    NET_ROLLED
+    for (; rows > 0; --rows, ++at, frame += conv->frame_row, source += conv->image_row) {
+        float *to = frame + conv->left;
+        if (at >= 0 && at < conv->image_rows) {
+            const float *from = source;
+            net_copy_pairs(&to, &from, columns >> 1);
+            if (odd)
+                *to = *from;
+        } else {
+            net_zero_pairs(&to, columns >> 1);
+            if (odd)
+                *to = 0.0f;
+        }
+    }
+}
+
+/* Workers share out bands of all channels; those of dW channels, whose bands follow each other. */
+NET_KERNEL void net_depthwise(int32_t core, int32_t cores, const int32_t K, const int32_t S, const bool GRAD_X,
+                              const bool W_SUMS, const int32_t PHASE_Y, const net_depthwise_t *conv,
+                              net_plane_function_t function)
+{
+    const int32_t bands = (conv->rows + conv->most_rows - 1) / conv->most_rows;
+    const int32_t band = ((conv->rows + 1) / 2 + bands - 1) / bands * 2;
+    const int32_t each = W_SUMS ? conv->batch * bands : 1;
+    const int32_t tasks = W_SUMS ? conv->channels : conv->batch * conv->channels * bands;
+    const int32_t sharers = net_least(tasks, net_least(cores, conv->workers));
+    if (core >= sharers)
+        return;
+    float *const frame =
+        net_frame_of(conv, core, net_frame_rows(K, S, GRAD_X, PHASE_Y, net_least(conv->rows, conv->most_rows)));
+    net_plane_t plane = {
+        .x = frame,
+        .columns = conv->columns,
+        .x_row = conv->frame_row,
+        .y_row = conv->y_row,
+        .reversed = GRAD_X,
+        .above = true,
+        .below = true,
+    };
+    const int32_t end = tasks * (core + 1) / sharers * each;
+    NET_ROLLED
+    for (int32_t task = tasks * core / sharers * each; task < end; ++task) {
+        const int32_t row = task % bands * band;
+        const int32_t item = W_SUMS ? task / bands % conv->batch : task / bands / conv->channels;
+        const int32_t channel = W_SUMS ? task / each : task / bands % conv->channels;
+        plane.rows = net_least(conv->rows - row, band);
+        plane.w = conv->w + channel * K * K;
+        plane.y = conv->y + item * conv->y_item + channel * conv->y_plane + row * conv->y_row;
+        plane.start = conv->bias ? conv->bias[channel] : 0.0f;
+        if (W_SUMS && task % each == 0 && !conv->accumulate) {
+            NET_ROLLED
+            for (int32_t k = 0; k < K * K; ++k)
+                plane.w[k] = 0.0f;
+        }
+        if (plane.rows <= 0)
+            continue;
+        net_frame_fill(conv, frame, conv->image + item * conv->image_item + channel * conv->image_plane,
+                       GRAD_X && S == 2 ? row / 2 : row * S, net_frame_rows(K, S, GRAD_X, PHASE_Y, plane.rows));
+        function(&plane);
+    }
+}
+
+/* 3x3 with stride 1 from the image itself. Workers take turns with the channels of a strip, strip after strip: so all run
+ * the same code, which would not fit their instruction cache together with that of other strips. Few strips are cut in
+ * bands of rows; but those of dW, where a channel is always the same worker's.
+ */
+NET_KERNEL void net_depthwise_strips(int32_t core, int32_t cores, const bool GRAD_X, const bool W_SUMS,
+                                     const net_depthwise_t *conv, bool right)
+{
+    net_plane_t plane = {.x_row = conv->image_row, .y_row = conv->y_row, .reversed = GRAD_X};
+    const int32_t strips = (conv->columns + 3) / 4 * conv->batch * conv->channels;
+    const int32_t cut = strips < 32 ? conv->rows * strips / 32 : conv->rows, band = W_SUMS ? conv->rows : cut > 8 ? cut : 8;
+    int32_t next = core;
+    NET_ROLLED
+    for (int32_t column = 0; column < conv->columns; column += 4) {
+        const net_strip_t strip = net_strip_at(W_SUMS ? net_strip_w_of : net_strip_of, column, conv->columns,
+                                               conv->left > 0, right);
+        NET_ROLLED
+        for (int32_t item = 0; item < conv->batch; ++item) {
+            const float *const image = conv->image + item * conv->image_item - conv->left + column;
+            float *const y = conv->y + item * conv->y_item + column;
+            NET_ROLLED
+            for (int32_t row = 0; row < conv->rows; row += band) {
+                const int32_t first = row - conv->top;
+                plane.rows = net_least(conv->rows - row, band);
+                plane.above = first >= 0;
+                plane.below = first + plane.rows + 1 < conv->image_rows;
+                NET_ROLLED
+                for (; next < conv->channels; next += cores) {
+                    plane.w = conv->w + next * 9;
+                    if (W_SUMS && column == 0 && item == 0 && !conv->accumulate) {
+                        NET_ROLLED
+                        for (int32_t k = 0; k < 9; ++k)
+                            plane.w[k] = 0.0f;
+                    }
+                    plane.start = conv->bias ? conv->bias[next] : 0.0f;
+                    strip(&plane, image + next * conv->image_plane + first * conv->image_row,
+                          y + next * conv->y_plane + row * conv->y_row);
+                }
+                next = W_SUMS ? core : next - conv->channels;
+            }
+        }
+    }
+}
+
+NET_KERNEL void net_depthwise_any_3x3(int32_t core, int32_t cores, const bool GRAD_X, const bool W_SUMS,
+                                      const net_depthwise_t *conv)
+{
+    const int32_t right = conv->columns + 2 - conv->left - conv->image_columns;
+    if (net_strips_direct(conv->top, conv->rows + 2 - conv->top - conv->image_rows, conv->left, right, conv->columns))
+        net_depthwise_strips(core, cores, GRAD_X, W_SUMS, conv, right > 0);
+    else
+        net_depthwise(core, cores, 3, 1, GRAD_X, W_SUMS, 0, conv, W_SUMS ? net_strips_w : net_strips);
+}
+
+/* Forward, dX and dW of 3x3 with stride 1. */
+NET_HOT void net_depthwise_3x3(int32_t core, int32_t cores, const net_depthwise_t *conv)
+{
+    net_depthwise_any_3x3(core, cores, false, false, conv);
+}
+
+NET_HOT void net_depthwise_3x3_grad_x(int32_t core, int32_t cores, const net_depthwise_t *conv)
+{
+    net_depthwise_any_3x3(core, cores, true, false, conv);
+}
+
+NET_HOT void net_depthwise_3x3_grad_w(int32_t core, int32_t cores, const net_depthwise_t *conv)
+{
+    net_depthwise_any_3x3(core, cores, false, true, conv);
+}
+
+/* Planes of larger kernels: a row of y at a time, as one channel of the blocked kernels. */
+NET_KERNEL net_conv_t net_plane_conv(const int32_t K, const net_plane_t *plane)
+{
+    return (net_conv_t){.in = 1, .out = 1, .x_row = plane->x_row, .y_row = plane->y_row, .w_in = K * K, .w_out = K * K};
+}
+
+NET_KERNEL void net_plane_rows(const int32_t S, const net_conv_t *conv, const net_plane_t *plane,
+                               const net_conv_blocks_t blocks[4])
+{
+    const int32_t whole = plane->columns / 4, left = plane->columns % 4;
+    const float *x = plane->x;
+    float *y = plane->y;
+    NET_ROLLED
+    for (int32_t rows = plane->rows; rows > 0; --rows, x += S * plane->x_row, y += plane->y_row) {
+        if (whole)
+            blocks[3](conv, x, plane->w, &plane->start, y, whole);
+        if (left)
+            blocks[left - 1](conv, x + 4 * S * whole, plane->w, &plane->start, y + 4 * whole, 1);
+    }
+}
+
+NET_KERNEL void net_plane_rows_2(const net_conv_t *conv, const net_plane_t *plane, const net_grad_x_2_blocks_t blocks[4])
+{
+    const int32_t pairs = (plane->columns + 1) / 2, whole = pairs / 4, left = pairs % 4;
+    const float *x = plane->x;
+    float *y = plane->y;
+    NET_ROLLED
+    for (int32_t rows = plane->rows; rows > 0; rows -= 2, x += plane->x_row, y += 2 * plane->y_row) {
+        if (whole)
+            blocks[3](conv, x, plane->w, y, rows > 1, plane->columns, whole);
+        if (left)
+            blocks[left - 1](conv, x + 4 * whole, plane->w, y + 8 * whole, rows > 1, plane->columns - 8 * whole, 1);
+    }
+}
+
+#define NET_PLANE(name, K, S, REVERSED)                                                                                 \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 4)                                                                         \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 3)                                                                         \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 2)                                                                         \
+    NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 1)                                                                         \
+    NET_HOT void name(const net_plane_t *plane)                                                                         \
+    {                                                                                                                   \
+        static const net_conv_blocks_t blocks[4] = {name##_1x1, name##_1x2, name##_1x3, name##_1x4};                    \
+        const net_conv_t conv = net_plane_conv(K, plane);                                                               \
+        net_plane_rows(S, &conv, plane, blocks);                                                                        \
+    }
+
+#define NET_PLANE_X_2(name, K, PHASE_Y, PHASE_X)                                                                        \
+    NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 4)                                                                   \
+    NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 3)                                                                   \
+    NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 2)                                                                   \
+    NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 1)                                                                   \
+    NET_HOT void name(const net_plane_t *plane)                                                                         \
+    {                                                                                                                   \
+        static const net_grad_x_2_blocks_t blocks[4] = {name##_1, name##_2, name##_3, name##_4};                        \
+        const net_conv_t conv = net_plane_conv(K, plane);                                                               \
+        net_plane_rows_2(&conv, plane, blocks);                                                                         \
+    }
+
+#define NET_PLANE_W(name, K, S)                                                                                         \
+    NET_HOT void name(const net_plane_t *plane)                                                                         \
+    {                                                                                                                   \
+        const net_conv_w_t conv = {.columns = plane->columns, .x_row = plane->x_row, .y_row = plane->y_row,             \
+                                   .accumulate = true};                                                                 \
+        net_conv_w_taps(K, S, 1, &conv, plane->x, plane->y, plane->w, plane->rows, 0, K);                               \
+    }
+
+/* Defines name(core, cores, conv), for which name_plane computes a plane. */
+#define NET_DEPTHWISE_OF(name, K, S, GRAD_X, W_SUMS, PHASE_Y)                                                           \
+    NET_HOT void name(int32_t core, int32_t cores, const net_depthwise_t *conv)                                         \
+    {                                                                                                                   \
+        net_depthwise(core, cores, K, S, GRAD_X, W_SUMS, PHASE_Y, conv, name##_plane);                                  \
+    }
+
+/* Define name(core, cores, conv): forward, dW, and dX of stride 1 and 2 with PHASE_Y and PHASE_X as in NET_CONV_GRAD_X_2.
+ * K is 2 or 3; those with _LARGE are for K from 4 on.
+ */
+#define NET_DEPTHWISE(name, K, S)                                                                                       \
+    NET_PLANE_3(name##_plane, K, S, false, false)                                                                       \
+    NET_DEPTHWISE_OF(name, K, S, false, false, 0)
+#define NET_DEPTHWISE_GRAD_W(name, K, S)                                                                                \
+    NET_PLANE_3(name##_plane, K, S, false, true)                                                                        \
+    NET_DEPTHWISE_OF(name, K, S, false, true, 0)
+#define NET_DEPTHWISE_GRAD_X(name, K)                                                                                   \
+    NET_PLANE_3(name##_plane, K, 1, true, false)                                                                        \
+    NET_DEPTHWISE_OF(name, K, 1, true, false, 0)
+#define NET_DEPTHWISE_GRAD_X_2(name, K, PHASE_Y, PHASE_X)                                                               \
+    NET_PLANE_X_2_3(name##_plane, K, PHASE_Y, PHASE_X)                                                                  \
+    NET_DEPTHWISE_OF(name, K, 2, true, false, PHASE_Y)
+
+#define NET_DEPTHWISE_LARGE(name, K, S)                                                                                 \
+    NET_PLANE(name##_plane, K, S, false)                                                                                \
+    NET_DEPTHWISE_OF(name, K, S, false, false, 0)
+#define NET_DEPTHWISE_LARGE_GRAD_W(name, K, S)                                                                          \
+    NET_PLANE_W(name##_plane, K, S)                                                                                     \
+    NET_DEPTHWISE_OF(name, K, S, false, true, 0)
+#define NET_DEPTHWISE_LARGE_GRAD_X(name, K)                                                                             \
+    NET_PLANE(name##_plane, K, 1, true)                                                                                 \
+    NET_DEPTHWISE_OF(name, K, 1, true, false, 0)
+#define NET_DEPTHWISE_LARGE_GRAD_X_2(name, K, PHASE_Y, PHASE_X)                                                         \
+    NET_PLANE_X_2(name##_plane, K, PHASE_Y, PHASE_X)                                                                    \
+    NET_DEPTHWISE_OF(name, K, 2, true, false, PHASE_Y)
+
+#endif
