@@ -89,7 +89,7 @@ typedef struct {
 
 NET_KERNEL net_cut_t net_cut(int32_t lines, int32_t items, int32_t item_macs)
 {
-    if (lines >= NET_TASKS || lines == 0)
+    if (lines >= NET_TASKS || lines == 0 || items == 0)
         return (net_cut_t){1, items};
     const int32_t wanted = 1 + (NET_TASKS - 1) / lines, least = 1 + (NET_TASKS_LEAST - 1) / lines;
     const int32_t most = items * item_macs / NET_TASK_MACS;
