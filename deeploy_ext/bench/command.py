@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from deeploy_ext import engines
-from deeploy_ext.arguments import Parser, add_engine_options, place
+from deeploy_ext.arguments import Parser, UsageError, add_engine_options, place, size
+from deeploy_ext.bench.calibrate import fit_lines
 from deeploy_ext.bench.cases import SHAPES, load_cases
 from deeploy_ext.bench.report import head, line, report_text, summary
 from deeploy_ext.bench.run import Row, run_cases
@@ -15,6 +16,9 @@ from deeploy_ext.errors import EXIT_MISMATCH, EXIT_PASS
 from deeploy_ext.harness.files import OutputFile
 from deeploy_ext.planning.planner import PlanOptions
 from deeploy_ext.planning.target import load_target
+
+LITTLE_L1 = 60000
+"""Bytes of L1 of a second pass, when the cost model is fitted: nests of several tiles, too."""
 
 
 def parser() -> Parser:
@@ -27,9 +31,13 @@ def parser() -> Parser:
     top.add_argument("--op", metavar="OP,...", help="only these operators, e.g. conv,convgradx (default: all of the list)")
     top.add_argument("--shapes", type=place, metavar="FILE", help=f"list of layers (default: {SHAPES.name} of this package)")
     top.add_argument("--db", action="store_true", help="allow double buffering")
+    top.add_argument("--l1", type=size, metavar="BYTES", help="total L1, stacks and runtime included: little makes many tiles")
     top.add_argument("--kernels", choices=("fast", "portable"), default="fast", help="as for networks (default: fast)")
     top.add_argument(
         "--dispatch", choices=("runtime", "gather", "scatter"), default="runtime", help="of ConvGradX's portable body"
+    )
+    top.add_argument(
+        "--fit", action="store_true", help="run all once more with little L1, fit the cost model and print its constants"
     )
     top.add_argument("--json", metavar="FILE", help="write what was measured as JSON")
     add_engine_options(top)
@@ -46,21 +54,28 @@ def bench(given: Sequence[str]) -> int:
         args = parser().parse_args(given)
     except SystemExit:  # --help has printed what was asked for
         return EXIT_PASS
+    if args.fit and args.db:
+        raise UsageError("argument --fit: the model is fitted to nests without double buffering; leave --db out")
     target = load_target("gap9")
     cases = load_cases(Path(args.shapes) if args.shapes else SHAPES, args.op.split(",") if args.op else ())
     engine = engines.select(
         engines.EngineOptions(args.engine, args.cc, args.gvsoc, args.gvsoc_target, args.isa, args.time_limit, events=True)
     )
-    options = PlanOptions(double_buffer=args.db, default_level="L2", kernels=args.kernels, dispatch=args.dispatch)
+    if args.fit and engine.name != "gvsoc":
+        raise UsageError(f"argument --fit: engine {engine.name} measures no cycles; add --engine gvsoc")
+    options = PlanOptions(double_buffer=args.db, l1=args.l1, default_level="L2", kernels=args.kernels, dispatch=args.dispatch)
     output = OutputFile("--json", args.json) if args.json else None
     rows: list[Row] = []
     try:
-        for row in run_cases(cases, engine, target, options):
-            if not rows:
-                print(f"engine {engine.name}: {engine.note}\n{head(bool(row.measured))}")
-            print(line(row, target), flush=True)
-            rows.append(row)
+        print(f"engine {engine.name}: {engine.note}")
+        for plan in (options, replace(options, l1=LITTLE_L1)) if args.fit else (options,):
+            print(head(engine.name == "gvsoc"))
+            for row in run_cases(cases, engine, target, plan):
+                print(line(row, target), flush=True)
+                rows.append(row)
         print("\n".join(summary(rows)))
+        if args.fit:
+            print("\n".join(fit_lines(rows, target)))
         if output:
             model = getattr(engine, "model", "")
             output.commit(report_text(rows, target, engine.name, model, asdict(options)))

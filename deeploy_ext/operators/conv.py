@@ -121,13 +121,15 @@ def _team_kernel(
         return None
     if g.d != (1, 1) or not square or g.k[0] > 7 or g.s[0] > 2:
         return None
+    stride = "_strided" if g.s[0] > 1 else ""
     if depthwise:
-        return TeamKernel(("depthwise",), "mac_depthwise", lambda tile: _frames(tile) * padded(_frame(tile)))
+        return TeamKernel(("depthwise",), f"mac_depthwise{stride}", lambda tile: _frames(tile) * padded(_frame(tile)))
     if g.k[0] > 1:
-        return TeamKernel(("pad", "blocked", *after), "mac_blocked", padded)
+        return TeamKernel(("pad", "blocked", *after), f"mac_blocked{stride}", padded)
     if any(call.attributes["pads"]):
         return None
-    return TeamKernel(("zero", "blocked") if gaps and g.s[0] > 1 else ("blocked",), "mac_blocked", lambda tile: 0)
+    steps = ("zero", "blocked") if gaps and g.s[0] > 1 else ("blocked",)
+    return TeamKernel(steps, f"mac_pointwise{stride}", lambda tile: 0)
 
 
 def _frames(tile: Mapping[str, int]) -> int:

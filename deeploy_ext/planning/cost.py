@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -38,18 +39,41 @@ def core_loop(phase: Phase, nest: Nest, tiles: Sequence[int], cores: int) -> tup
     return best
 
 
-def compute_cycles(tiling: Tiling, machine: Machine) -> float:
-    """Cycles of all bodies over the whole nest; work costs are given for the target's own number of cores."""
-    kernel, work = tiling.nest.kernel, machine.target.work
+def streams(phase: Phase) -> int:
+    """Operands of a phase of which every iteration touches another element."""
+    loops = {loop.name for loop in phase.loops if loop.extent > 1}
+    return sum(loops <= loops_of(access) for access in (*phase.reads, *phase.writes))
+
+
+def kernel_features(tiling: Tiling, machine: Machine) -> dict[str, float]:
+    """What the kernels of a whole nest consist of: how often each cost of ``[cycles]`` arises, by its name.
+
+    ``body``: once for each tile and phase, by the phase's class of work: its first instructions, which are not in the cache,
+    and its last worker. ``iteration``: of the innermost loop; of what does not multiply matrices for each operand that is
+    streamed. ``row``: for each run of the innermost loop, where there are several. ``copy``: floats of padded tiles.
+    Those of work are given for the target's own number of cores.
+    """
+    kernel, slower = tiling.nest.kernel, machine.target.cores / machine.cores
+    tiles = math.prod(loop.count for loop in tiling.loop_plans())
     if kernel:
-        tiles = math.prod(loop.count for loop in tiling.loop_plans())
-        steps = iterations(tiling.nest.phases[0]) * work[kernel.work] + tiles * tiling.scratch / 4 * work["copy"]
-        return steps * machine.target.cores / machine.cores
-    total = 0.0
+        work = iterations(tiling.nest.phases[0]) * slower
+        floats = tiling.scratch / 4 if len(kernel.steps) > 1 else 0  # others copy as they go
+        return {f"body.{kernel.work}": tiles, "copy": tiles * floats * slower, f"iteration.{kernel.work}": work}
+    found: defaultdict[str, float] = defaultdict(float)
     for phase in tiling.nest.phases:
         _, share = core_loop(phase, tiling.nest, tiling.tiles, machine.cores)
-        total += iterations(phase) * work[phase.work] * machine.target.cores / machine.cores / share
-    return total
+        times = iterations(phase) * slower / share
+        found[f"body.{phase.work}"] += tiles
+        found[f"iteration.{phase.work}"] += times * (1 if phase.work.startswith("mac") else streams(phase))
+        if len(phase.loops) > 1 and not phase.work.startswith("mac"):
+            found["row"] += times / phase.loops[-1].extent
+    return dict(found)
+
+
+def compute_cycles(tiling: Tiling, machine: Machine) -> float:
+    """Cycles of all bodies over the whole nest."""
+    costs = machine.target.costs
+    return sum(times * costs[name] for name, times in kernel_features(tiling, machine).items())
 
 
 @dataclass(frozen=True)
@@ -98,18 +122,20 @@ def predict(
     """Cycles of one execution of a nest.
 
     Single-buffered, everything happens in turn. Double-buffered, the slowest of computation and hops hides the others but
-    for the first and last tile; tensors staged as a whole are never hidden.
+    for the first and last tile; tensors staged as a whole are never hidden; and worker 0 has work of its own beside each
+    tile (``ahead``).
     """
     costs = target.costs
-    overhead = tiles * (costs["tile"] + (phases + 1) * costs["barrier"])
-    busy = compute + overhead
+    around = costs["nest"] + tiles * (costs["tile"] + (phases + 1) * costs["barrier"])
     dma, ram = transfers.dma_cycles, transfers.ram_cycles
+    busy = max(compute, tiles * costs["ahead"]) if double_buffer else compute
     if not double_buffer:
         total = busy + dma + ram
     elif staged_whole:
         total = ram + max(busy, dma) + dma / tiles
     else:
         total = max(busy, dma, ram) + (dma + ram) / tiles
+    total += around
     return Cycles(round(compute), round(dma), round(ram), round(total))
 
 

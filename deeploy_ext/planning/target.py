@@ -45,8 +45,8 @@ class Target:
         cores: worker cores of the cluster.
         fpus: floating-point units that they share.
         runtime_bytes: L1 bytes of the runtime's own state.
-        costs: numbers of ``[dma]``, ``[ram]``, ``[cycles]`` in cycles and bytes per cycle.
-        work: cycles per innermost iteration, all cores together, by cost class.
+        costs: numbers of ``[dma]``, ``[ram]``, ``[cycles]`` in cycles and bytes per cycle, by name; those of
+            ``[cycles.body]`` and ``[cycles.iteration]`` are named ``body.<class>`` and ``iteration.<class>``.
         power_gpio: pin of the board that tells a power meter when the cluster works.
         operating_points: what the board may be set to; the first is the default.
         folder: where ``hal/``, ``runtime/`` and ``kernels/`` are.
@@ -63,7 +63,6 @@ class Target:
     code_bytes_per_node: int
     levels: Mapping[str, Level]
     costs: Mapping[str, float]
-    work: Mapping[str, float]
     folder: Path
     power_gpio: int
     operating_points: tuple[OperatingPoint, ...]
@@ -95,7 +94,9 @@ def load_target(name: str) -> Target:
     l1, l2 = data["levels"]["L1"], data["levels"]["L2"]
     levels = {n: Level(n, v["capacity"], v["alignment"]) for n, v in data["levels"].items()}
     costs = {f"{table}.{key}": float(value) for table in ("dma", "ram") for key, value in data[table].items()}
-    costs |= {key: float(value) for key, value in data["cycles"].items() if key != "work"}
+    cycles = data["cycles"]
+    costs |= {key: float(value) for key, value in cycles.items() if not isinstance(value, dict)}
+    costs |= {f"{table}.{key}": float(value) for table in ("body", "iteration") for key, value in cycles[table].items()}
     return Target(
         name=data["name"],
         model=data["model"],
@@ -108,7 +109,6 @@ def load_target(name: str) -> Target:
         code_bytes_per_node=l2["code_per_node"],
         levels=levels,
         costs=costs,
-        work={k: float(v) for k, v in data["cycles"]["work"].items()},
         folder=folder,
         power_gpio=data["board"]["power_gpio"],
         operating_points=tuple(OperatingPoint(**point) for point in data["board"]["operating_points"]),
