@@ -86,8 +86,14 @@ def output_types(operator: Operator, inputs: Mapping[str, Shape], attributes: Ma
     return operator.infer(Invocation(operator.op_type, operator, given, (), {**operator.attributes, **attributes}))
 
 
+def _shape(sizes: Sequence[Any]) -> Shape:
+    if any(not isinstance(size, int) or size < 1 for size in sizes):
+        raise ValueError(f"{sizes} are not sizes")
+    return tuple(sizes)
+
+
 def _conv(layer: Mapping[str, Any]) -> list[Case]:
-    x, w = tuple(layer["x"]), tuple(layer["w"])
+    x, w = _shape(layer["x"]), _shape(layer["w"])
     attributes = {
         "strides": list(layer.get("strides", [layer.get("stride", 1)] * 2)),
         "pads": list(layer.get("pads", [layer.get("pad", 0)] * 4)),
@@ -102,7 +108,7 @@ def _conv(layer: Mapping[str, Any]) -> list[Case]:
 
 
 def _gemm(layer: Mapping[str, Any]) -> list[Case]:
-    m, k, n = layer["m"], layer["k"], layer["n"]
+    m, k, n = _shape([layer["m"], layer["k"], layer["n"]])
     gemm = _operator("Gemm")
     return [
         Case(f"{layer['of']}, forward", gemm, {"A": (m, k), "B": (n, k), "C": (n,)}, {"transB": 1}),
@@ -112,7 +118,7 @@ def _gemm(layer: Mapping[str, Any]) -> list[Case]:
 
 
 def _normalisation(layer: Mapping[str, Any]) -> list[Case]:
-    x = tuple(layer["x"])
+    x = _shape(layer["x"])
     c = x[1:2]
     forward = {"X": x, "scale": c, "B": c, "mean": c, "var": c}
     backward = {"dY": x, "X": x, "scale": c, "saved_mean": c, "saved_inv_std": c}
@@ -123,13 +129,13 @@ def _normalisation(layer: Mapping[str, Any]) -> list[Case]:
 
 
 def _elementwise(layer: Mapping[str, Any]) -> list[Case]:
-    x = tuple(layer["x"])
+    x = _shape(layer["x"])
     names = {"Relu": ("x",), "ReluGrad": ("dy", "y"), "Add": ("A", "B"), "Mul": ("A", "B")}
     return [Case(layer["of"], _operator(name), dict.fromkeys(operands, x)) for name, operands in names.items()]
 
 
 def _pooling(layer: Mapping[str, Any]) -> list[Case]:
-    x = tuple(layer["x"])
+    x = _shape(layer["x"])
     small = (*x[:2], *(1 for _ in x[2:]))
     return [
         Case(layer["of"], _operator("GlobalAveragePool"), {"X": x}),
@@ -138,7 +144,7 @@ def _pooling(layer: Mapping[str, Any]) -> list[Case]:
 
 
 def _parameter(layer: Mapping[str, Any]) -> list[Case]:
-    x = tuple(layer["x"])
+    x = _shape(layer["x"])
     return [
         Case(layer["of"], _operator("InPlaceAccumulatorV2"), {"buffer": x}, parameter=True),
         Case(layer["of"], _operator("SGD"), {"weight": x}, parameter=True),

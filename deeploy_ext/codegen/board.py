@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from deeploy_ext.codegen.body import lookup
-from deeploy_ext.codegen.emit import runtime_files
 from deeploy_ext.codegen.folder import copy, counted, first_line, tensor_row
 from deeploy_ext.codegen.program import EmittedProgram, Role
 from deeploy_ext.codegen.text import c_comment, c_float, md_code
@@ -54,7 +53,7 @@ def write_board_project(
     """
     if len(golden_losses) != task.spec.mini_batches:
         raise ValueError(f"{len(golden_losses)} golden losses for {task.spec.mini_batches} mini-batches")
-    runtime = [f"runtime/{Path(name).name}" for name in runtime_files(load_target(plan.target))]
+    runtime = [f"runtime/{name}" for name in program.runtime]
     for name in ("net.c", "net.h", *runtime):
         copy(program.directory / Path(name).name, directory / name)
     for name in ("weights.bin", "data.bin"):

@@ -212,10 +212,16 @@ class Bodies:
             self._names[text] = f"{stem}_{self._counts[stem]}"
         return self._names[text]
 
+    def headers(self) -> list[str]:
+        """Headers of all kernels that bodies call, sorted."""
+        return sorted({header for header, _ in self._kernels.values()})
+
     def kernels(self) -> list[str]:
         """Lines of C that define all kernels that bodies call: headers, then a macro each."""
-        headers = sorted({header for header, _ in self._kernels.values()})
-        return [*(f'#include "{header}"' for header in headers), *(text for _, text in sorted(self._kernels.values()) if text)]
+        return [
+            *(f'#include "{header}"' for header in self.headers()),
+            *(text for _, text in sorted(self._kernels.values()) if text),
+        ]
 
     def functions(self) -> Mapping[str, str]:
         """Function name -> its C text."""

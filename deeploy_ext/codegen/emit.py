@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,10 +51,21 @@ class GroupText:
     tile: str
 
 
-def runtime_files(target: Target) -> list[str]:
-    """Files that emitted C is built with, relative to the target's folder: the runtime, and the kernels that it may include."""
-    runtime = [f"runtime/{name}" for name in (*RUNTIME_SOURCES, *RUNTIME_HEADERS)]
-    return [*runtime, *sorted(f"kernels/{path.name}" for path in (target.folder / "kernels").glob("*.h"))]
+def runtime_files(target: Target, headers: Iterable[str]) -> tuple[str, ...]:
+    """Files that emitted C is built with, relative to the target's folder: the runtime, these headers of kernels, and all
+    headers of kernels that they include."""
+    folder = target.folder / "kernels"
+    found: set[str] = set()
+    waiting = sorted(headers)
+    while waiting:
+        name = waiting.pop()
+        if name not in found and (folder / name).is_file():
+            found.add(name)
+            waiting += re.findall(r'#include "(\w+\.h)"', (folder / name).read_text(encoding="ascii"))
+    return (
+        *(f"runtime/{name}" for name in (*RUNTIME_SOURCES, *RUNTIME_HEADERS)),
+        *(f"kernels/{name}" for name in sorted(found)),
+    )
 
 
 def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> EmittedProgram:
@@ -79,7 +92,8 @@ def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> E
     for name in ("net.c", "net.h", "net_test.h"):
         text = str(lookup().get_template(f"{name}.mako").render(**context))
         (directory / name).write_text(text.rstrip("\n") + "\n", encoding="ascii")
-    for name in runtime_files(target):
+    runtime = runtime_files(target, bodies.headers())
+    for name in runtime:
         shutil.copyfile(target.folder / name, directory / Path(name).name)
     _write_binaries(task, program, rows, directory)
     return EmittedProgram(
@@ -95,6 +109,7 @@ def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> E
         {level: use.capacity for level, use in plan.memory.items()},
         {entry: plan.cycles(entry) for entry in entries},
         tuple(entry for entry, groups in entries.items() for _ in groups),
+        tuple(Path(name).name for name in runtime),
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deeploy_ext.codegen.body import lookup
-from deeploy_ext.codegen.emit import runtime_files
 from deeploy_ext.codegen.folder import copy, counted, first_line, tensor_row
 from deeploy_ext.codegen.program import EmittedProgram, Role
 from deeploy_ext.codegen.text import c_comment, c_float, md_code
@@ -33,7 +32,7 @@ def write_product(program: EmittedProgram, task: TrainingTask, plan: Plan, losse
     """Write the folder; ``losses`` are those that the engine has proven, for its README."""
     for name in ("net.c", "net.h", "weights.bin", "data.bin"):
         copy(program.directory / name, directory / name)
-    others = [f"runtime/{Path(name).name}" for name in runtime_files(load_target(plan.target))]
+    others = [f"runtime/{name}" for name in program.runtime]
     for name in others:
         copy(program.directory / Path(name).name, directory / name)
     target = load_target(plan.target).folder

@@ -54,6 +54,7 @@ class EmittedProgram:
         capacities: bytes of each level that its plan counts with.
         predicted: cycles of one execution of each entry by the cost model, for time limits.
         groups: entry of every tile nest, in the order of the emitted tables.
+        runtime: names of the files in ``directory`` that are the same for every network: runtime and kernels.
     """
 
     directory: Path
@@ -68,3 +69,4 @@ class EmittedProgram:
     capacities: Mapping[str, int] = field(default_factory=dict[str, int])
     predicted: Mapping[str, int] = field(default_factory=dict[str, int])
     groups: tuple[str, ...] = ()
+    runtime: tuple[str, ...] = ()

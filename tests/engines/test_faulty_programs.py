@@ -26,15 +26,14 @@ NET = "TinyCNN"
 DMA_MODES: tuple[DmaMode, ...] = ("eager", "lazy", "random")
 
 BEFORE_TILE = """\
-                begin_tile(w);
-            pi_cl_team_barrier();
+            turn(w);
+        pi_cl_team_barrier();
 """
 AFTER_TILE = """\
-            pi_cl_team_barrier();
-            if (core == 0)
-                end_tile(w);
+        compute(w, core, cores);
+        pi_cl_team_barrier();
 """
-BARRIER = "            pi_cl_team_barrier();\n"
+BARRIER = "        pi_cl_team_barrier();\n"
 RELU = re.compile(r"(static void Relu_main_1\([^{]*\{\n)")
 OVERRUN = """\
     if (range->leader) {
@@ -42,8 +41,8 @@ OVERRUN = """\
         ((float *)box->data)[box->size[0] * box->stride[0]] += 0.0f;
     }
 """
-WAIT = "net_wait_dma(&w->moving, p->loaded_at[slot] > p->stored_at[slot] ? p->loaded_at[slot] : p->stored_at[slot]);"
-LAST_WAITS = "net_wait_dma(&w->moving, w->moving.dma_issued);"
+WAIT = "    net_wait_dma(&w->moving, w->moving.dma_issued);\n    for (int32_t p"
+LAST_WAITS = "    net_wait_dma(&w->moving, w->moving.dma_issued);\n    net_wait_ram"
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +124,7 @@ def test_one_element_beyond_the_tile_is_an_overrun(programs: dict[str, EmittedPr
 
 @pytest.mark.parametrize("buffers", ["single", "double"])
 def test_a_missing_wait_shows_when_data_comes_late(programs: dict[str, EmittedProgram], buffers: str, tmp_path: Path) -> None:
-    faulty = plant(programs[buffers], tmp_path, "net_walker.c", lambda text: text.replace(WAIT, ""))
+    faulty = plant(programs[buffers], tmp_path, "net_walker.c", lambda text: text.replace(WAIT, "    for (int32_t p"))
     run = runs(faulty, tmp_path)
     assert_right(run("eager"))  # nothing to see on an ordinary PC
     for dma in DMA_MODES[1:]:
@@ -138,6 +137,6 @@ def test_a_missing_wait_shows_when_data_comes_late(programs: dict[str, EmittedPr
 
 def test_a_missing_wait_for_the_last_transfers_stops_the_program(programs: dict[str, EmittedProgram], tmp_path: Path) -> None:
     """Their descriptors are used again while data still moves, or the team ends."""
-    faulty = plant(programs["double"], tmp_path, "net_walker.c", lambda text: text.replace(LAST_WAITS, ";"))
+    faulty = plant(programs["double"], tmp_path, "net_walker.c", lambda text: text.replace(LAST_WAITS, "    net_wait_ram"))
     with pytest.raises(ToolError, match=r"hal: worker 0: .* in flight"):
         runs(faulty, tmp_path)("eager")
