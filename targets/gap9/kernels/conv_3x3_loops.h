@@ -65,60 +65,100 @@
     NET_3X3_CHANNEL(2, h, r0, r1, r2, r3, W(0, K0), NET_3X3_PIXEL(r1, -20), NET_3X3_PIXEL(r0, -28), NET_3X3_PIXEL(r3, -4))
 #define NET_3X3_FIRST_2 NET_3X3_PIXEL(r1, -20) NET_3X3_PIXEL(r0, -28) NET_3X3_PIXEL(r3, -4)
 
-/* Three rows of taps. What the first multiplications need of a fourth is loaded as well: it lies in the tile, for there are
- * two input channels at least.
- */
-#define NET_3X3_MOVE(value, pointer) "add %[" #pointer "], %[" #pointer "], %[" #value "]\n"
+/* What blocks need now and then, for which there is no register. Distances are in bytes. */
+typedef struct {
+    const float *bias; /* 4 of them */
+    float *y;
+    intptr_t y_plane, x_next, w_next, x_back;
+    int32_t more, blocks, accumulate;
+} net_conv_3x3_t;
+
 #define NET_3X3_VALUE(r, value) "lw %[" #r "], %[" #value "]\n"
-#define NET_3X3_BLOCK(FIRST, TAPS, W, W_LAST, K0, K1, K2, FREE, MOVE_C, MOVE_D, INNER, OUTER)                           \
-    FIRST W(0, K0) NET_REPEAT_OUTER("%[h]", OUTER)                                                                      \
+#define NET_3X3_MOVE(value, pointer) "add %[" #pointer "], %[" #pointer "], %[" #value "]\n"
+
+/* Sums at first: of y, or the bias; r0 points to y, r1 is the distance to the next channel. */
+#define NET_3X3_FROM(o)                                                                                                 \
+    "lw %[s" #o "0], 0(%[r0])\nlw %[s" #o "1], 4(%[r0])\nlw %[s" #o "2], 8(%[r0])\nlw %[s" #o "3], 12(%[r0])\n"
+#define NET_3X3_SPREAD(o) "mv %[s" #o "1], %[s" #o "0]\nmv %[s" #o "2], %[s" #o "0]\nmv %[s" #o "3], %[s" #o "0]\n"
+#define NET_3X3_START                                                                                                   \
+    NET_3X3_VALUE(r2, accumulate) NET_3X3_VALUE(r0, bias) "beqz %[r2], 2f\n"                                            \
+    NET_3X3_VALUE(r0, y) NET_3X3_VALUE(r1, y_plane) NET_3X3_FROM(0) NET_3X3_MOVE(r1, r0) NET_3X3_FROM(1)                \
+    NET_3X3_MOVE(r1, r0) NET_3X3_FROM(2) NET_3X3_MOVE(r1, r0) NET_3X3_FROM(3) "j 3f\n2:\n"                              \
+    "lw %[s00], 0(%[r0])\nlw %[s10], 4(%[r0])\nlw %[s20], 8(%[r0])\nlw %[s30], 12(%[r0])\n"                             \
+    NET_3X3_SPREAD(0) NET_3X3_SPREAD(1) NET_3X3_SPREAD(2) NET_3X3_SPREAD(3) "3:\n"
+
+/* Sums in the end. */
+#define NET_3X3_TO(o)                                                                                                   \
+    "sw %[s" #o "0], 0(%[r0])\nsw %[s" #o "1], 4(%[r0])\nsw %[s" #o "2], 8(%[r0])\nsw %[s" #o "3], 12(%[r0])\n"
+#define NET_3X3_FINISH                                                                                                  \
+    NET_3X3_VALUE(r0, y) NET_3X3_VALUE(r1, y_plane) "addi %[r2], %[r0], 16\nsw %[r2], %[y]\n" NET_3X3_TO(0)             \
+    NET_3X3_MOVE(r1, r0) NET_3X3_TO(1) NET_3X3_MOVE(r1, r0) NET_3X3_TO(2) NET_3X3_MOVE(r1, r0) NET_3X3_TO(3)
+
+/* Blocks: three rows of taps each. What the first multiplications need of a fourth is loaded as well: it lies in the tile,
+ * for there are two input channels at least.
+ */
+#define NET_3X3_BLOCKS(FIRST, TAPS, W, W_LAST, K0, K1, K2, FREE, MOVE_C, MOVE_D, BACK, INNER, OUTER)                    \
+    "1:\n" NET_3X3_START FIRST W(0, K0) "li %[h], 3\n" NET_REPEAT_OUTER("%[h]", OUTER)                                  \
     NET_3X3_VALUE(h, more) NET_REPEAT("%[h]", INNER) TAPS(W, W_LAST, K0, K1, K2, , , , , )                              \
     NET_REPEAT_END TAPS(W, W_LAST, K0, K1, K2, NET_3X3_VALUE(FREE, w_next), MOVE_C, MOVE_D, NET_3X3_VALUE(FREE, x_next), \
-                        NET_3X3_MOVE(FREE, x)) NET_REPEAT_END
+                        NET_3X3_MOVE(FREE, x)) NET_REPEAT_END                                                           \
+    NET_3X3_FINISH NET_3X3_VALUE(r1, x_back) NET_3X3_VALUE(r0, blocks) NET_3X3_MOVE(r1, x)                              \
+    "addi %[r0], %[r0], -1\nsw %[r0], %[blocks]\n" BACK "bnez %[r0], 1b\n"
 
 #define NET_3X3_RUN(text)                                                                                               \
     do {                                                                                                                \
-        float r0, r1, r2, r3, r4, g;                                                                                    \
-        int32_t h = 3;                                                                                                  \
+        float r0, r1, r2, r3, r4, g, h, s00, s01, s02, s03, s10, s11, s12, s13, s20, s21, s22, s23, s30, s31, s32, s33; \
         __asm__ volatile(text                                                                                           \
-                         : [s00] "+r"(sum[0][0]), [s01] "+r"(sum[0][1]), [s02] "+r"(sum[0][2]), [s03] "+r"(sum[0][3]),  \
-                           [s10] "+r"(sum[1][0]), [s11] "+r"(sum[1][1]), [s12] "+r"(sum[1][2]), [s13] "+r"(sum[1][3]),  \
-                           [s20] "+r"(sum[2][0]), [s21] "+r"(sum[2][1]), [s22] "+r"(sum[2][2]), [s23] "+r"(sum[2][3]),  \
-                           [s30] "+r"(sum[3][0]), [s31] "+r"(sum[3][1]), [s32] "+r"(sum[3][2]), [s33] "+r"(sum[3][3]),  \
-                           [r0] "=&r"(r0), [r1] "=&r"(r1), [r2] "=&r"(r2), [r3] "=&r"(r3), [r4] "=&r"(r4),              \
-                           [g] "=&r"(g), [h] "+r"(h), [x] "+r"(x), [c] "+r"(c), [d] "+r"(d)                             \
-                         : [w_step] "r"(w_step), [x_step] "r"(x_step), [more] "m"(more), [x_next] "m"(x_next),          \
-                           [w_next] "m"(w_next)                                                                         \
+                         : [s00] "=&r"(s00), [s01] "=&r"(s01), [s02] "=&r"(s02), [s03] "=&r"(s03), [s10] "=&r"(s10),    \
+                           [s11] "=&r"(s11), [s12] "=&r"(s12), [s13] "=&r"(s13), [s20] "=&r"(s20), [s21] "=&r"(s21),    \
+                           [s22] "=&r"(s22), [s23] "=&r"(s23), [s30] "=&r"(s30), [s31] "=&r"(s31), [s32] "=&r"(s32),    \
+                           [s33] "=&r"(s33), [r0] "=&r"(r0), [r1] "=&r"(r1), [r2] "=&r"(r2), [r3] "=&r"(r3),            \
+                           [r4] "=&r"(r4), [g] "=&r"(g), [h] "=&r"(h), [x] "+r"(x), [c] "+r"(c), [d] "+r"(d),           \
+                           [y] "+m"(all.y), [blocks] "+m"(all.blocks)                                                   \
+                         : [w_step] "r"(w_step), [x_step] "r"(x_step), [more] "m"(all.more), [bias] "m"(all.bias),      \
+                           [x_next] "m"(all.x_next), [w_next] "m"(all.w_next), [x_back] "m"(all.x_back),                \
+                           [y_plane] "m"(all.y_plane), [accumulate] "m"(all.accumulate)                                 \
                          : "memory");                                                                                   \
     } while (0)
 
-/* Sums of 4 channels x 4 pixels over all taps of `in` planes, 2 or more; distances in bytes. w is the first tap's weight of
- * the first channel, or of the last tap if REVERSED.
+/* `all.blocks` blocks of 4 channels x 4 pixels, 1 at least, over `in` planes, 2 at least. w is the first tap's weight of the
+ * first channel, or of the last tap if REVERSED; x_row, x_step, w_out and w_in are the distances of rows, planes and weights.
  */
-NET_KERNEL void net_conv_3x3_loop(const int32_t S, const bool REVERSED, float sum[4][4], const float *x, intptr_t x_row,
+NET_KERNEL void net_conv_3x3_loop(const int32_t S, const bool REVERSED, net_conv_3x3_t all, const float *x, intptr_t x_row,
                                   intptr_t x_step, const float *w, intptr_t w_out, intptr_t w_in, int32_t in)
 {
     const intptr_t w_step = REVERSED ? w_in : w_out;
-    const intptr_t x_next = x_row - in * x_step, w_next = REVERSED ? -12 - in * w_in : 12 - in * w_in;
-    const int32_t more = in - 1;
     const float *c = REVERSED ? w + 16 : w, *d = net_moved(w, 2 * w_out);
+    all.x_next = x_row - in * x_step;
+    all.w_next = REVERSED ? -12 - in * w_in : 12 - in * w_in;
+    all.x_back = 16 * S - 3 * x_row;
+    all.more = in - 1;
     x += S == 1 ? 5 : 7;
     if (REVERSED)
-        NET_3X3_RUN(NET_3X3_BLOCK(NET_3X3_FIRST_1, NET_3X3_1, NET_3X3_TURNED, NET_3X3_TURNED_LAST, "8", "4", "0", r1, ,
-                                  NET_3X3_MOVE(r1, c), 264, 552));
+        NET_3X3_RUN(NET_3X3_BLOCKS(NET_3X3_FIRST_1, NET_3X3_1, NET_3X3_TURNED, NET_3X3_TURNED_LAST, "8", "4", "0", r1, ,
+                                   NET_3X3_MOVE(r1, c), "addi %[c], %[c], 36\n", 264, 552));
     else if (S == 1)
-        NET_3X3_RUN(NET_3X3_BLOCK(NET_3X3_FIRST_1, NET_3X3_1, NET_3X3_ROWS, NET_3X3_ROWS(3, "28"), "4", "4", "28", r1,
-                                  NET_3X3_MOVE(r1, c), NET_3X3_MOVE(r1, d), 264, 556));
+        NET_3X3_RUN(NET_3X3_BLOCKS(NET_3X3_FIRST_1, NET_3X3_1, NET_3X3_ROWS, NET_3X3_ROWS(3, "28"), "4", "4", "28", r1,
+                                   NET_3X3_MOVE(r1, c), NET_3X3_MOVE(r1, d),
+                                   "addi %[c], %[c], -36\naddi %[d], %[d], -36\n", 264, 556));
     else
-        NET_3X3_RUN(NET_3X3_BLOCK(NET_3X3_FIRST_2, NET_3X3_2, NET_3X3_ROWS, NET_3X3_ROWS(3, "32"), "8", "-4", "32", r4,
-                                  NET_3X3_MOVE(r4, c), NET_3X3_MOVE(r4, d), 276, 580));
+        NET_3X3_RUN(NET_3X3_BLOCKS(NET_3X3_FIRST_2, NET_3X3_2, NET_3X3_ROWS, NET_3X3_ROWS(3, "32"), "8", "-4", "32", r4,
+                                   NET_3X3_MOVE(r4, c), NET_3X3_MOVE(r4, d),
+                                   "addi %[c], %[c], -36\naddi %[d], %[d], -36\n", 276, 580));
 }
 #else
 #define NET_CONV_3X3_LOOPS 0
-NET_KERNEL void net_conv_3x3_loop(const int32_t S, const bool REVERSED, float sum[4][4], const float *x, intptr_t x_row,
+typedef struct {
+    const float *bias;
+    float *y;
+    intptr_t y_plane;
+    int32_t blocks, accumulate;
+} net_conv_3x3_t;
+
+NET_KERNEL void net_conv_3x3_loop(const int32_t S, const bool REVERSED, net_conv_3x3_t all, const float *x, intptr_t x_row,
                                   intptr_t x_step, const float *w, intptr_t w_out, intptr_t w_in, int32_t in)
 {
-    (void)S, (void)REVERSED, (void)sum, (void)x, (void)x_row, (void)x_step, (void)w, (void)w_out, (void)w_in, (void)in;
+    (void)S, (void)REVERSED, (void)all, (void)x, (void)x_row, (void)x_step, (void)w, (void)w_out, (void)w_in, (void)in;
 }
 #endif
 

@@ -279,17 +279,14 @@ NET_KERNEL void net_conv_wide_blocks(const int32_t K, const bool REVERSED, const
 NET_KERNEL void net_conv_3x3_blocks(const int32_t S, const bool REVERSED, const net_conv_t *conv, const float *x,
                                     const float *w, const float *bias, float *y, int32_t blocks)
 {
-    w += REVERSED ? 8 : 0;
-    NET_ROLLED
-    for (; blocks > 0; --blocks) {
-        float sum[4][4];
-        net_conv_start(4, 4, conv, bias, y, sum);
-        net_conv_3x3_loop(S, REVERSED, sum, x, 4 * conv->x_row, 4 * conv->x_plane, w, REVERSED ? 36 : 4 * conv->w_out,
-                          REVERSED ? 4 * conv->w_in : 36, conv->in);
-        net_conv_finish(4, 4, conv, y, sum);
-        x += 4 * S;
-        y += 4;
-    }
+    const float none[4] = {0.0f};
+    const net_conv_3x3_t all = {.bias = bias ? bias : none,
+                                .y = y,
+                                .y_plane = 4 * conv->y_plane,
+                                .blocks = blocks,
+                                .accumulate = conv->accumulate};
+    net_conv_3x3_loop(S, REVERSED, all, x, 4 * conv->x_row, 4 * conv->x_plane, REVERSED ? w + 8 : w,
+                      REVERSED ? 36 : 4 * conv->w_out, REVERSED ? 4 * conv->w_in : 36, conv->in);
 }
 
 typedef void (*net_conv_blocks_t)(const net_conv_t *conv, const float *x, const float *w, const float *bias, float *y,
