@@ -29,13 +29,14 @@
 #define NET_3X3_TURNED_3(k) "lw %[h], " k "(%[c])\n"
 #define NET_3X3_TURNED_LAST NET_LOAD_STEP("%[h]", "%[c]", "%[w_step]")
 
-/* A row of taps of one input channel, with the loads for the next one. x points to the pixel that is loaded last. In the
- * last row MOVE_0 to MOVE_4 take the pointers to the next row of taps; the register is free that they take for it.
+/* A row of taps of one input channel. x points to the pixel that is loaded last. Nothing is loaded for the next one: the
+ * loop's few loads side by side cost less than what a last row of its own does not leave of the instruction cache.
  */
 #define NET_3X3_PIXEL(r, offset) "lw %[" #r "], " #offset "(%[x])\n"
 #define NET_3X3_PLANE(r) NET_LOAD_STEP("%[" #r "]", "%[x]", "%[x_step]")
-#define NET_3X3_1(W, W_LAST, K0, K1, K2, MOVE_0, MOVE_1, MOVE_2, MOVE_3, MOVE_4)                                        \
-    NET_3X3_CHANNEL(1, g, r0, r1, r2, r3, W(1, K0), NET_3X3_PIXEL(r4, -4), , )                                          \
+#define NET_3X3_1(W, W_LAST, K0, K1, K2)                                                                                \
+    NET_3X3_PIXEL(r1, -16) W(0, K0) NET_3X3_PIXEL(r0, -20)                                                              \
+    NET_3X3_CHANNEL(1, g, r0, r1, r2, r3, NET_3X3_PIXEL(r3, -8), NET_3X3_PIXEL(r2, -12), W(1, K0), NET_3X3_PIXEL(r4, -4)) \
     NET_3X3_CHANNEL(0, h, r0, r1, r2, r3, W(2, K0), , , )                                                               \
     NET_3X3_CHANNEL(3, g, r0, r1, r2, r3, W(3, K0), , , )                                                               \
     NET_3X3_CHANNEL(2, h, r0, r1, r2, r3, W(0, K1), , , )                                                               \
@@ -44,14 +45,14 @@
     NET_3X3_CHANNEL(3, g, r1, r2, r3, r4, W(3, K1), , , )                                                               \
     NET_3X3_CHANNEL(2, h, r1, r2, r3, r4, W(0, K2), , , )                                                               \
     NET_3X3_CHANNEL(1, g, r2, r3, r4, r0, W(1, K2), , , )                                                               \
-    NET_3X3_CHANNEL(0, h, r2, r3, r4, r0, W(2, K2), , MOVE_0, MOVE_1)                                                   \
-    NET_3X3_CHANNEL(3, g, r2, r3, r4, r0, W_LAST, MOVE_2, MOVE_3, MOVE_4 NET_3X3_PIXEL(r1, -16))                        \
-    NET_3X3_CHANNEL(2, h, r2, r3, r4, r0, W(0, K0), NET_3X3_PIXEL(r3, -8), NET_3X3_PIXEL(r2, -12), NET_3X3_PIXEL(r0, -20))
-#define NET_3X3_FIRST_1 NET_3X3_PIXEL(r1, -16) NET_3X3_PIXEL(r3, -8) NET_3X3_PIXEL(r2, -12) NET_3X3_PIXEL(r0, -20)
+    NET_3X3_CHANNEL(0, h, r2, r3, r4, r0, W(2, K2), , , )                                                               \
+    NET_3X3_CHANNEL(3, g, r2, r3, r4, r0, W_LAST, , , )                                                                 \
+    NET_3X3_CHANNEL(2, h, r2, r3, r4, r0, , , , )
 
 /* The same for stride 2: taps 0, 2, 1, so that the second needs one more pixel, and the third four. */
-#define NET_3X3_2(W, W_LAST, K0, K1, K2, MOVE_0, MOVE_1, MOVE_2, MOVE_3, MOVE_4)                                        \
-    NET_3X3_CHANNEL(1, g, r0, r1, r2, r3, W(1, K0), NET_3X3_PIXEL(r2, -12), , )                                         \
+#define NET_3X3_2(W, W_LAST, K0, K1, K2)                                                                                \
+    NET_3X3_PIXEL(r1, -20) W(0, K0) NET_3X3_PIXEL(r0, -28)                                                              \
+    NET_3X3_CHANNEL(1, g, r0, r1, r2, r3, NET_3X3_PIXEL(r3, -4), NET_3X3_PIXEL(r2, -12), W(1, K0), )                    \
     NET_3X3_CHANNEL(0, h, r0, r1, r2, r3, W(2, K0), NET_3X3_PIXEL(r4, 4), , )                                           \
     NET_3X3_CHANNEL(3, g, r0, r1, r2, r3, W(3, K0), , , )                                                               \
     NET_3X3_CHANNEL(2, h, r0, r1, r2, r3, W(0, K1), , , )                                                               \
@@ -60,17 +61,17 @@
     NET_3X3_CHANNEL(3, g, r1, r2, r3, r4, W(3, K1), , , )                                                               \
     NET_3X3_CHANNEL(2, h, r1, r2, r3, r4, W(0, K2), NET_3X3_PIXEL(r2, -8), NET_3X3_PIXEL(r1, -16), NET_3X3_PLANE(r3))   \
     NET_3X3_CHANNEL(1, g, r0, r1, r2, r3, W(1, K2), , , )                                                               \
-    NET_3X3_CHANNEL(0, h, r0, r1, r2, r3, W(2, K2), , MOVE_0, MOVE_1)                                                   \
-    NET_3X3_CHANNEL(3, g, r0, r1, r2, r3, W_LAST, MOVE_2, MOVE_3, MOVE_4)                                               \
-    NET_3X3_CHANNEL(2, h, r0, r1, r2, r3, W(0, K0), NET_3X3_PIXEL(r1, -20), NET_3X3_PIXEL(r0, -28), NET_3X3_PIXEL(r3, -4))
-#define NET_3X3_FIRST_2 NET_3X3_PIXEL(r1, -20) NET_3X3_PIXEL(r0, -28) NET_3X3_PIXEL(r3, -4)
+    NET_3X3_CHANNEL(0, h, r0, r1, r2, r3, W(2, K2), , , )                                                               \
+    NET_3X3_CHANNEL(3, g, r0, r1, r2, r3, W_LAST, , , )                                                                 \
+    NET_3X3_CHANNEL(2, h, r0, r1, r2, r3, , , , )
 
-/* What blocks need now and then, for which there is no register. Distances are in bytes. */
+/* What blocks need now and then, for which there is no register; distances in bytes. */
 typedef struct {
     const float *bias; /* 4 of them */
     float *y;
-    intptr_t y_plane, x_next, w_next, x_back;
-    int32_t more, blocks, accumulate;
+    intptr_t y_plane;
+    int32_t blocks, accumulate;
+    intptr_t x_next, w_next, x_back, in; /* set here */
 } net_conv_3x3_t;
 
 #define NET_3X3_VALUE(r, value) "lw %[" #r "], %[" #value "]\n"
@@ -94,14 +95,11 @@ typedef struct {
     NET_3X3_VALUE(r0, y) NET_3X3_VALUE(r1, y_plane) "addi %[r2], %[r0], 16\nsw %[r2], %[y]\n" NET_3X3_TO(0)             \
     NET_3X3_MOVE(r1, r0) NET_3X3_TO(1) NET_3X3_MOVE(r1, r0) NET_3X3_TO(2) NET_3X3_MOVE(r1, r0) NET_3X3_TO(3)
 
-/* Blocks: three rows of taps each. What the first multiplications need of a fourth is loaded as well: it lies in the tile,
- * for there are two input channels at least.
- */
-#define NET_3X3_BLOCKS(FIRST, TAPS, W, W_LAST, K0, K1, K2, FREE, MOVE_C, MOVE_D, BACK, INNER, OUTER)                    \
-    "1:\n" NET_3X3_START FIRST W(0, K0) "li %[h], 3\n" NET_REPEAT_OUTER("%[h]", OUTER)                                  \
-    NET_3X3_VALUE(h, more) NET_REPEAT("%[h]", INNER) TAPS(W, W_LAST, K0, K1, K2, , , , , )                              \
-    NET_REPEAT_END TAPS(W, W_LAST, K0, K1, K2, NET_3X3_VALUE(FREE, w_next), MOVE_C, MOVE_D, NET_3X3_VALUE(FREE, x_next), \
-                        NET_3X3_MOVE(FREE, x)) NET_REPEAT_END                                                           \
+/* Blocks: three rows of taps each. */
+#define NET_3X3_BLOCKS(TAPS, W, W_LAST, K0, K1, K2, MOVE_D, BACK, INNER, OUTER)                                         \
+    "1:\n" NET_3X3_START "li %[h], 3\n" NET_REPEAT_OUTER("%[h]", OUTER)                                                 \
+    NET_3X3_VALUE(h, in) NET_REPEAT("%[h]", INNER) TAPS(W, W_LAST, K0, K1, K2) NET_REPEAT_END                         \
+    NET_3X3_VALUE(r0, w_next) NET_3X3_VALUE(r1, x_next) NET_3X3_MOVE(r0, c) MOVE_D NET_3X3_MOVE(r1, x) NET_REPEAT_END   \
     NET_3X3_FINISH NET_3X3_VALUE(r1, x_back) NET_3X3_VALUE(r0, blocks) NET_3X3_MOVE(r1, x)                              \
     "addi %[r0], %[r0], -1\nsw %[r0], %[blocks]\n" BACK "bnez %[r0], 1b\n"
 
@@ -115,13 +113,13 @@ typedef struct {
                            [s33] "=&r"(s33), [r0] "=&r"(r0), [r1] "=&r"(r1), [r2] "=&r"(r2), [r3] "=&r"(r3),            \
                            [r4] "=&r"(r4), [g] "=&r"(g), [h] "=&r"(h), [x] "+r"(x), [c] "+r"(c), [d] "+r"(d),           \
                            [y] "+m"(all.y), [blocks] "+m"(all.blocks)                                                   \
-                         : [w_step] "r"(w_step), [x_step] "r"(x_step), [more] "m"(all.more), [bias] "m"(all.bias),      \
+                         : [w_step] "r"(w_step), [x_step] "r"(x_step), [in] "m"(all.in), [bias] "m"(all.bias),      \
                            [x_next] "m"(all.x_next), [w_next] "m"(all.w_next), [x_back] "m"(all.x_back),                \
                            [y_plane] "m"(all.y_plane), [accumulate] "m"(all.accumulate)                                 \
                          : "memory");                                                                                   \
     } while (0)
 
-/* `all.blocks` blocks of 4 channels x 4 pixels, 1 at least, over `in` planes, 2 at least. w is the first tap's weight of the
+/* `all.blocks` blocks of 4 channels x 4 pixels, 1 at least, over `in` planes. w is the first tap's weight of the
  * first channel, or of the last tap if REVERSED; x_row, x_step, w_out and w_in are the distances of rows, planes and weights.
  */
 NET_KERNEL void net_conv_3x3_loop(const int32_t S, const bool REVERSED, net_conv_3x3_t all, const float *x, intptr_t x_row,
@@ -132,19 +130,18 @@ NET_KERNEL void net_conv_3x3_loop(const int32_t S, const bool REVERSED, net_conv
     all.x_next = x_row - in * x_step;
     all.w_next = REVERSED ? -12 - in * w_in : 12 - in * w_in;
     all.x_back = 16 * S - 3 * x_row;
-    all.more = in - 1;
+    all.in = in;
     x += S == 1 ? 5 : 7;
     if (REVERSED)
-        NET_3X3_RUN(NET_3X3_BLOCKS(NET_3X3_FIRST_1, NET_3X3_1, NET_3X3_TURNED, NET_3X3_TURNED_LAST, "8", "4", "0", r1, ,
-                                   NET_3X3_MOVE(r1, c), "addi %[c], %[c], 36\n", 264, 552));
+        NET_3X3_RUN(NET_3X3_BLOCKS(NET_3X3_1, NET_3X3_TURNED, NET_3X3_TURNED_LAST, "8", "4", "0", , "addi %[c], %[c], 36\n", 264, 288));
     else if (S == 1)
-        NET_3X3_RUN(NET_3X3_BLOCKS(NET_3X3_FIRST_1, NET_3X3_1, NET_3X3_ROWS, NET_3X3_ROWS(3, "28"), "4", "4", "28", r1,
-                                   NET_3X3_MOVE(r1, c), NET_3X3_MOVE(r1, d),
-                                   "addi %[c], %[c], -36\naddi %[d], %[d], -36\n", 264, 556));
+        NET_3X3_RUN(NET_3X3_BLOCKS(NET_3X3_1, NET_3X3_ROWS, NET_3X3_ROWS(3, "28"), "4", "4", "28", 
+                                   NET_3X3_MOVE(r0, d),
+                                   "addi %[c], %[c], -36\naddi %[d], %[d], -36\n", 264, 292));
     else
-        NET_3X3_RUN(NET_3X3_BLOCKS(NET_3X3_FIRST_2, NET_3X3_2, NET_3X3_ROWS, NET_3X3_ROWS(3, "32"), "8", "-4", "32", r4,
-                                   NET_3X3_MOVE(r4, c), NET_3X3_MOVE(r4, d),
-                                   "addi %[c], %[c], -36\naddi %[d], %[d], -36\n", 276, 580));
+        NET_3X3_RUN(NET_3X3_BLOCKS(NET_3X3_2, NET_3X3_ROWS, NET_3X3_ROWS(3, "32"), "8", "-4", "32", 
+                                   NET_3X3_MOVE(r0, d),
+                                   "addi %[c], %[c], -36\naddi %[d], %[d], -36\n", 276, 304));
 }
 #else
 #define NET_CONV_3X3_LOOPS 0

@@ -346,7 +346,7 @@ NET_KERNEL void net_conv_all(const int32_t K, const int32_t ROW_STEP, const int3
     NET_HOT void name##_##OUT##x##PX(const net_conv_t *conv, const float *x, const float *w, const float *bias, float *y, \
                                      int32_t blocks)                                                                    \
     {                                                                                                                   \
-        if (NET_CONV_3X3_LOOPS && K == 3 && S <= 2 && OUT == 4 && PX == 4 && conv->in > 1)                              \
+        if (NET_CONV_3X3_LOOPS && K == 3 && S <= 2 && OUT == 4 && PX == 4)                                              \
             net_conv_3x3_blocks(S, REVERSED, conv, x, w, bias, y, blocks);                                              \
         else if (K <= 3 && S == 1)                                                                                      \
             net_conv_wide_blocks(K, REVERSED, OUT, PX, conv, x, w, bias, y, blocks);                                    \
