@@ -2,6 +2,7 @@
 #ifndef NET_CONV_4X4_H
 #define NET_CONV_4X4_H
 
+#include "conv_3x3_loops.h"
 #include "kernel.h"
 
 /* y[o][r][c] = bias[o] + sum over i, ky, kx of x[i][r * S + ky][c * S + kx] * w[o * w_out + i * w_in + ky * K + kx]
@@ -274,6 +275,20 @@ NET_KERNEL void net_conv_wide_blocks(const int32_t K, const bool REVERSED, const
     }
 }
 
+/* The same for 3x3 taps, 4 channels and 4 pixels, in hardware loops. */
+NET_KERNEL void net_conv_3x3_blocks(const int32_t S, const bool REVERSED, const net_conv_t *conv, const float *x,
+                                    const float *w, const float *bias, float *y, int32_t blocks)
+{
+    const float none[4] = {0.0f};
+    const net_conv_3x3_t all = {.bias = bias ? bias : none,
+                                .y = y,
+                                .y_plane = 4 * conv->y_plane,
+                                .blocks = blocks,
+                                .accumulate = conv->accumulate};
+    net_conv_3x3_loop(S, REVERSED, all, x, 4 * conv->x_row, 4 * conv->x_plane, REVERSED ? w + 8 : w,
+                      REVERSED ? 36 : 4 * conv->w_out, REVERSED ? 4 * conv->w_in : 36, conv->in);
+}
+
 typedef void (*net_conv_blocks_t)(const net_conv_t *conv, const float *x, const float *w, const float *bias, float *y,
                                   int32_t blocks);
 
@@ -331,7 +346,9 @@ NET_KERNEL void net_conv_all(const int32_t K, const int32_t ROW_STEP, const int3
     NET_HOT void name##_##OUT##x##PX(const net_conv_t *conv, const float *x, const float *w, const float *bias, float *y, \
                                      int32_t blocks)                                                                    \
     {                                                                                                                   \
-        if (K <= 3 && S == 1)                                                                                           \
+        if (NET_CONV_3X3_LOOPS && K == 3 && S <= 2 && OUT == 4 && PX == 4)                                              \
+            net_conv_3x3_blocks(S, REVERSED, conv, x, w, bias, y, blocks);                                              \
+        else if (K <= 3 && S == 1)                                                                                      \
             net_conv_wide_blocks(K, REVERSED, OUT, PX, conv, x, w, bias, y, blocks);                                    \
         else                                                                                                            \
             net_conv_blocks(K, S, REVERSED, OUT, PX, conv, x, w, bias, y, blocks);                                      \

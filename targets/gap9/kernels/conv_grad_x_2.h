@@ -3,6 +3,7 @@
 #define NET_CONV_GRAD_X_2_H
 
 #include "conv_4x4.h"
+#include "conv_grad_x_2_loops.h"
 
 /* Takes a net_conv_t: x is the padded dY and `in` its channels, y is dX and `out`, `rows`, `columns` are dX's, w_out = K * K,
  * w_in = K * K * out channels of the whole w. No bias. PHASE_Y = (first row of the dX tile + upper padding of the layer) %
@@ -148,6 +149,14 @@ NET_KERNEL void net_grad_x_2_blocks(const int32_t K, const int32_t PHASE_Y, cons
     }
 }
 
+/* Blocks that are whole, for 3x3 taps, phases 1 and 4 columns of dY, in hardware loops. */
+NET_KERNEL void net_grad_x_2_whole(const net_conv_t *conv, const float *x, const float *w, float *y, int32_t blocks)
+{
+    const net_grad_x_2_loop_t all = {
+        .y = y, .y_row = 4 * conv->y_row, .blocks = blocks, .accumulate = conv->accumulate, .in = conv->in};
+    net_grad_x_2_loop(all, x, 4 * conv->x_row, 4 * conv->x_plane, w, 4 * conv->w_in);
+}
+
 typedef void (*net_grad_x_2_blocks_t)(const net_conv_t *conv, const float *x, const float *w, float *y, bool second_row,
                                       int32_t columns, int32_t blocks);
 
@@ -178,7 +187,13 @@ NET_KERNEL void net_grad_x_2(const int32_t K, const net_conv_t *conv, const net_
     NET_HOT void name##_##PX(const net_conv_t *conv, const float *x, const float *w, float *y, bool second_row,         \
                              int32_t columns, int32_t blocks)                                                           \
     {                                                                                                                   \
-        net_grad_x_2_blocks(K, PHASE_Y, PHASE_X, PX, conv, x, w, y, second_row, columns, blocks);                       \
+        const bool loops = NET_CONV_3X3_LOOPS && K == 3 && PHASE_Y == 1 && PHASE_X == 1 && PX == 4;                     \
+        const int32_t whole = !loops || !second_row ? 0 : columns >= 8 * blocks ? blocks : blocks - 1;                  \
+        if (whole > 0)                                                                                                  \
+            net_grad_x_2_whole(conv, x, w, y, whole);                                                                   \
+        if (!loops || net_rarely(whole < blocks))                                                                       \
+            net_grad_x_2_blocks(K, PHASE_Y, PHASE_X, PX, conv, x + PX * whole, w, y + 2 * PX * whole, second_row,       \
+                                columns - 2 * PX * whole, blocks - whole);                                              \
     }
 
 /* Defines name(conv). K is 2 or more. */

@@ -83,9 +83,9 @@ typedef struct {
     int32_t parts, part; /* of a line, and the items of one; the last part may have fewer */
 } net_cut_t;
 
-#define NET_TASKS 160      /* wanted in all: with more, 8 workers end no closer together */
+#define NET_TASKS 120      /* wanted in all: with more, 8 workers end no closer together */
 #define NET_TASKS_LEAST 32 /* if there are as many items */
-#define NET_TASK_MACS 3000 /* worth a claim: multiply-accumulates */
+#define NET_TASK_MACS 4500 /* worth a claim: multiply-accumulates */
 
 NET_KERNEL net_cut_t net_cut(int32_t lines, int32_t items, int32_t item_macs)
 {

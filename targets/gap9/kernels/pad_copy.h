@@ -15,7 +15,6 @@ typedef struct {
     int32_t padded_rows, padded_row;
 } net_pad_t;
 
-/* Borders are one to three floats wide: no unrolling. */
 NET_KERNEL float *net_pad_zeros(float *to, int32_t count)
 {
     net_zero_pairs(&to, count >> 1);
@@ -24,35 +23,43 @@ NET_KERNEL float *net_pad_zeros(float *to, int32_t count)
     return to;
 }
 
-NET_KERNEL float *net_pad_floats(float *to, const float *from, int32_t count)
-{
-    net_copy_pairs(&to, &from, count >> 1);
-    if (count & 1)
-        *to++ = *from;
-    return to;
-}
-
+/* Workers share out padded rows. Of each plane they see part of, all rows but the tile's are zero; from the end of one row of
+ * the tile to the start of the next it is one run of zeros, and so it is behind the last one.
+ */
 NET_KERNEL void net_pad_copy(int32_t core, int32_t cores, const net_pad_t *pad)
 {
     const int32_t tasks = pad->channels * pad->padded_rows;
-    const int32_t begin = net_share(tasks, core, cores), end = net_share(tasks, core + 1, cores);
-    const int32_t right = pad->padded_row - pad->left - pad->columns;
-    const float *plane = pad->source + begin / pad->padded_rows * pad->source_plane;
-    int32_t row = begin % pad->padded_rows - pad->top;
+    const int32_t begin = net_share(tasks, core, cores), gap = pad->padded_row - pad->columns;
+    int32_t left = net_share(tasks, core + 1, cores) - begin;
+    const int32_t channel = begin / pad->padded_rows;
+    const float *plane = pad->source + channel * pad->source_plane;
+    int32_t row = begin - channel * pad->padded_rows;
     float *to = pad->padded + begin * pad->padded_row;
     NET_ROLLED
-    for (int32_t task = begin; task < end; ++task) {
-        if (row >= 0 && row < pad->rows) {
-            to = net_pad_zeros(to, pad->left);
-            to = net_pad_floats(to, plane + row * pad->source_row, pad->columns);
-            to = net_pad_zeros(to, right);
-        } else {
-            to = net_pad_zeros(to, pad->padded_row);
+    while (left > 0) {
+        const int32_t stop = row + left < pad->padded_rows ? row + left : pad->padded_rows;
+        const int32_t first = row > pad->top ? row : pad->top;
+        const int32_t end = pad->top + pad->rows < stop ? pad->top + pad->rows : stop;
+        const float *from = plane + (first - pad->top) * pad->source_row;
+        int32_t zeros = (stop - row) * pad->padded_row;
+        left -= stop - row;
+        if (end > first) {
+            to = net_pad_zeros(to, (first - row) * pad->padded_row + pad->left);
+            zeros = (stop - end) * pad->padded_row + gap - pad->left;
         }
-        if (++row == pad->padded_rows - pad->top) {
-            row = -pad->top;
-            plane += pad->source_plane;
+        NET_ROLLED
+        for (int32_t more = end - first; more > 0; --more) {
+            const float *next = from + pad->source_row;
+            net_copy_pairs(&to, &from, pad->columns >> 1);
+            if (pad->columns & 1)
+                *to++ = *from;
+            from = next;
+            if (more > 1)
+                to = net_pad_zeros(to, gap);
         }
+        to = net_pad_zeros(to, zeros);
+        row = 0;
+        plane += pad->source_plane;
     }
 }
 
