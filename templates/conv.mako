@@ -66,6 +66,8 @@
         .workers = ${DEPTHWISE_WORKERS},
         .frame_row = ${columns},
         .most_rows = ${DEPTHWISE_ROWS},
+        .parts = 1,
+        .claimed = range->claimed,
         .accumulate = ${accumulate},
     };
 </%def>
