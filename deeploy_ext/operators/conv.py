@@ -107,13 +107,18 @@ class Geometry:
 
 
 def _team_kernel(
-    call: Invocation, g: Geometry, padded: Callable[[Mapping[str, int]], int], *after: str, gaps: bool = False
+    call: Invocation,
+    g: Geometry,
+    padded: Callable[[Mapping[str, int]], int],
+    *after: str,
+    gaps: bool = False,
+    sums: Callable[[Mapping[str, int]], int] = lambda tile: 0,
 ) -> TeamKernel | None:
     """The register-blocked kernels, where they know such a convolution: no dilation, square with equal strides, one group or
     one channel in each.
 
-    ``padded`` gives the bytes of the tile with its border, and of what steps ``after`` the blocked one need; a 1x1
-    convolution without padding needs none, but its dX has ``gaps`` if it has strides.
+    ``padded`` gives the bytes of the tile with its border, and of what steps ``after`` the blocked one need, of the depthwise
+    one ``sums``; a 1x1 convolution without padding needs none, but its dX has ``gaps`` if it has strides.
     """
     square = g.k[0] == g.k[1] and g.s[0] == g.s[1]
     depthwise = g.group > 1 and g.co == g.ci == 1 and g.k[0] > 1
@@ -122,12 +127,35 @@ def _team_kernel(
     if g.d != (1, 1) or not square or g.k[0] > 7 or g.s[0] > 2:
         return None
     if depthwise:
-        return TeamKernel(("depthwise",), "mac_depthwise", lambda tile: _frames(tile) * padded(_frame(tile)))
+        frames = 0 if _strips(call, g) else 1
+        work = "mac_depthwise" if g.s[0] == 1 else "mac_depthwise_strided"
+        return TeamKernel(
+            ("depthwise", *after), work, lambda tile: sums(tile) + frames * _frames(tile) * padded(_frame(tile))
+        )
     if g.k[0] > 1:
         return TeamKernel(("pad", "blocked", *after), "mac_blocked", padded)
     if any(call.attributes["pads"]):
         return None
     return TeamKernel(("zero", "blocked") if gaps and g.s[0] > 1 else ("blocked",), "mac_blocked", lambda tile: 0)
+
+
+def _part_sums(group: int, tile: Mapping[str, int]) -> int:
+    """Sums of a tap's dW that the parts of a tile have, as net_depthwise_parts says; the last tile has fewer channels."""
+    most = min(max(tile["oy"] // 8, 1), 8)
+
+    def sums(channels: int) -> int:
+        parts = 1
+        while parts < most and channels * parts < 32 and channels * parts % 8:
+            parts += 1
+        return channels * parts if parts > 1 else 0
+
+    return max(sums(tile["g"]), sums(group % tile["g"]))
+
+
+def _strips(call: Invocation, g: Geometry) -> bool:
+    """Whether the depthwise kernels read the image itself, of which at most a row and a column are missing on each side."""
+    pads = call.attributes["pads"]
+    return g.k == (3, 3) and g.s == (1, 1) and (min(pads) >= 1 if call.operator.op_type == "ConvGradX" else max(pads) <= 1)
 
 
 def _frames(tile: Mapping[str, int]) -> int:
@@ -341,11 +369,23 @@ class ConvGradW(Operator):
 
     def kernel(self, call: Invocation) -> TeamKernel | None:
         g = Geometry.of(call, call["X"].shape, call["dW"].shape, call["dY"].shape)
+        taps = g.k[0] * g.k[1]
+        if self.depthwise(call):
+            if not self.reduced(call):
+                return _team_kernel(call, g, g.padded_image)
+            return _team_kernel(call, g, g.padded_image, "reduce", sums=lambda tile: 4 * taps * _part_sums(g.group, tile))
         parts = self.parts(call)
         if parts == 1:
             return _team_kernel(call, g, g.padded_image)
-        taps = g.k[0] * g.k[1]
         return _team_kernel(call, g, lambda tile: g.padded_image(tile) + 4 * parts * tile["co"] * tile["ci"] * taps, "reduce")
+
+    def depthwise(self, call: Invocation) -> bool:
+        """Whether the depthwise kernels compute it, if any does."""
+        return call.attributes["group"] == call["W"].shape[0] > 1 and call["W"].shape[1] == 1 and call["W"].shape[2] > 1
+
+    def reduced(self, call: Invocation) -> bool:
+        """Whether tiles of a depthwise dW may have too few channels for 8 workers, and sums of parts of their rows."""
+        return call.attributes["group"] < 32
 
     def parts(self, call: Invocation) -> int:
         """Parts that a tile's rows are cut in, each with its own sums: where tasks are large, and too few for 8 cores."""

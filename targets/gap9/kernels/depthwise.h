@@ -80,6 +80,33 @@ NET_HOT void net_frame_fill(const net_depthwise_t *conv, float *frame, const flo
     }
 }
 
+/* Parts of the rows of a tile of dW: a channel is a task, and few of them leave workers idle, unless 8 divides
+ * their number.
+ */
+NET_KERNEL int32_t net_depthwise_parts(int32_t channels, int32_t rows)
+{
+    const int32_t most = rows < 16 ? 1 : net_least(rows / 8, 8);
+    int32_t parts = 1;
+    while (parts < most && channels * parts < 32 && channels * parts % 8)
+        ++parts;
+    return parts;
+}
+
+/* Adds up the parts' sums, `part` elements each, after a barrier; one part is none. Workers share out elements. */
+NET_KERNEL void net_depthwise_add_parts(int32_t core, int32_t cores, float *dw, const float *sums, int32_t parts,
+                                        int32_t part, bool accumulate)
+{
+    const int32_t end = parts > 1 ? net_share(part, core + 1, cores) : 0;
+    NET_ROLLED
+    for (int32_t j = net_share(part, core, cores); j < end; ++j) {
+        float sum = accumulate ? dw[j] : 0.0f;
+        NET_ROLLED
+        for (int32_t p = 0; p < parts; ++p)
+            sum += sums[p * part + j];
+        dw[j] = sum;
+    }
+}
+
 /* Sums of dW of a channel that begin at zero, if they do. */
 NET_KERNEL void net_depthwise_start_w(const net_depthwise_t *conv, float *w, int32_t taps)
 {
@@ -90,10 +117,12 @@ NET_KERNEL void net_depthwise_start_w(const net_depthwise_t *conv, float *w, int
         w[k] = 0.0f;
 }
 
-/* A plane's strips in so many tasks that all workers end together, but none for little. */
+/* A plane is a task, or some of its strips if there are few planes: what a task costs beside its rows is more than what
+ * workers gain by ending closer together.
+ */
 NET_KERNEL net_cut_t net_strips_cut(int32_t planes, int32_t strips)
 {
-    const int32_t wanted = planes < NET_TASKS ? 1 + (NET_TASKS - 1) / planes : 1;
+    const int32_t wanted = planes < NET_TASKS_LEAST ? 1 + (NET_TASKS_LEAST - 1) / planes : 1;
     const int32_t part = (strips + wanted - 1) / wanted;
     return (net_cut_t){(strips + part - 1) / part, part};
 }

@@ -30,39 +30,42 @@ NET_KERNEL void net_strip_masks(net_plane_t *plane, int32_t column, int32_t end)
     plane->right = plane->no_right && end == plane->columns ? 0 : UINT32_MAX;
 }
 
-/* Pixel c of P + 2, of which the first and the last may be outside. */
-NET_KERNEL float net_strip_pixel(const int32_t P, const net_plane_t *plane, const float *x, const int32_t c)
+/* Pixel c of P + 2, of which the first and the last may be outside: the latter always, if CUT says so, and then it is none. */
+NET_KERNEL float net_strip_pixel(const int32_t P, const bool CUT, uint32_t left, uint32_t right, const float *x,
+                                 const int32_t c)
 {
-    return c == 0 ? net_masked(x, plane->left) : c == P + 1 ? net_masked(x + c, plane->right) : x[c];
+    if (c == P + 1)
+        return CUT ? 0.0f : net_masked(x + c, right);
+    return c == 0 ? net_masked(x, left) : x[c];
 }
 
-/* `rows` rows of P + 2 pixels, of which x is the first: each ends the sums of the row of results above its own, which go to
+/* `rows` rows of P + 2 pixels, CUT of one less, of which x is the first: each ends the sums of the row of results above its own, which go to
  * y, carries on those of its own, and begins those of the row below. The last sums of the latter two take the registers of
  * those before: so sums change their places without moves.
  */
-NET_KERNEL void net_strip_rows(const int32_t P, const net_plane_t *plane, const float weight[9], float done[4], float half[4],
-                               const float **x, float **y, int32_t rows)
+NET_KERNEL void net_strip_rows(const int32_t P, const bool CUT, const net_plane_t *plane, const float weight[9], float done[4], float half[4],
+                               const float **from, float **to, int32_t rows)
 {
-    const float start = plane->start;
-    float fresh[4];
+    const intptr_t x_row = 4 * plane->x_row, y_row = 4 * plane->y_row;
+    const uint32_t left = plane->left, right = plane->right;
+    const float start = plane->start, *x = *from;
+    float fresh[4], *y = *to;
     NET_ROLLED
-    for (; rows > 0; --rows, *x += plane->x_row, *y += plane->y_row) {
-        float pixel = net_strip_pixel(P, plane, *x, 0);
+    for (; rows > 0; --rows) {
+        float pixel = net_strip_pixel(P, CUT, left, right, x, 0);
         NET_UNROLLED
-        for (int32_t c = 0; c < P + 2; ++c) {
-            float ahead = 0.0f;
-            if (c < P + 1)
-                ahead = net_strip_pixel(P, plane, *x, c + 1);
+        for (int32_t c = 0; c < P + 2 - CUT; ++c) {
+            const float ahead = net_strip_pixel(P, CUT, left, right, x, c < P + 1 ? c + 1 : c);
             NET_UNROLLED
             for (int32_t kx = 2; kx >= 0; --kx) {
                 const int32_t p = c - kx;
                 if (p < 0 || p >= P)
                     continue;
                 net_multiply_add(done[p], pixel, weight[6 + kx]);
-                if (kx == 2) {
-                    (*y)[p] = done[p];
-                    net_multiply_start(done[p], half[p], pixel, weight[5]);
-                    net_multiply_start(half[p], fresh[p], pixel, weight[2]);
+                if (kx == 2 || c == P + 1 - CUT) {
+                    y[p] = done[p];
+                    net_multiply_start(done[p], half[p], pixel, weight[3 + kx]);
+                    net_multiply_start(half[p], fresh[p], pixel, weight[kx]);
                 } else {
                     net_multiply_add(half[p], pixel, weight[3 + kx]);
                     if (kx == 0)
@@ -73,13 +76,17 @@ NET_KERNEL void net_strip_rows(const int32_t P, const net_plane_t *plane, const 
             }
             pixel = ahead;
         }
+        net_move(x, x_row);
+        net_move(y, y_row);
     }
+    *from = x;
+    *to = y;
 }
 
 /* Strips of P columns of results from column `column` to `end`. y is the plane's first row, and x the row of its middle taps,
  * from the pixel before the first column.
  */
-NET_KERNEL void net_strips_of(const int32_t P, net_plane_t *plane, const float *x, float *y, int32_t column, int32_t end)
+NET_KERNEL void net_strips_of(const int32_t P, const bool CUT, net_plane_t *plane, const float *x, float *y, int32_t column, int32_t end)
 {
     const float *tap = plane->w + (plane->reversed ? 8 : 0);
     const intptr_t to_next = plane->reversed ? -4 : 4;
@@ -106,7 +113,7 @@ NET_KERNEL void net_strips_of(const int32_t P, net_plane_t *plane, const float *
         /* Rows that end nothing, one at a time: what they write to y's first row does not stay. Then all others. */
         NET_ROLLED
         for (int32_t ahead = plane->above ? 2 : 1; ahead >= 0; --ahead) {
-            net_strip_rows(P, plane, weight, done, half, &from, &to, ahead ? 1 : plane->rows - 1 + plane->below);
+            net_strip_rows(P, CUT, plane, weight, done, half, &from, &to, ahead ? 1 : plane->rows - 1 + plane->below);
             to -= ahead ? plane->y_row : 0;
         }
         if (plane->below)
@@ -117,34 +124,15 @@ NET_KERNEL void net_strips_of(const int32_t P, net_plane_t *plane, const float *
     }
 }
 
-/* A row of P + 2 pixels, of which x is the first, times the row of dY above its own for the last row of taps, its own for the
- * middle one, and the one below for the first. NULL: not there.
+/* What such strips of dY add to dW, but for rows of x above and below those of dY; there are two rows at least. Each row of
+ * P + 2 pixels, CUT of one less, is multiplied by the row of dY above its own for the last row of taps, its own for the middle
+ * one, and the one below for the first.
  */
-NET_KERNEL void net_strip_w_row(const int32_t P, const net_plane_t *plane, float weight[9], const float *x,
-                                const float *above, const float *own, const float *below)
+NET_KERNEL void net_strips_w_of(const int32_t P, const bool CUT, net_plane_t *plane, const float *x, float *y, int32_t column,
+                                int32_t end)
 {
-    float pixel[6];
-    pixel[0] = net_strip_pixel(P, plane, x, 0);
-    pixel[1] = net_strip_pixel(P, plane, x, 1);
-    NET_UNROLLED
-    for (int32_t p = 0; p < P; ++p) {
-        pixel[p + 2] = net_strip_pixel(P, plane, x, p + 2);
-        NET_UNROLLED
-        for (int32_t ky = 2; ky >= 0; --ky) {
-            const float *const from = ky == 2 ? above : ky == 1 ? own : below;
-            if (!from)
-                continue;
-            const float gradient = from[p];
-            NET_UNROLLED
-            for (int32_t kx = 0; kx < 3; ++kx)
-                net_multiply_add(weight[3 * ky + kx], pixel[p + kx], gradient);
-        }
-    }
-}
-
-/* What such strips of dY add to dW, but for rows of x above and below those of dY; there are two rows at least. */
-NET_KERNEL void net_strips_w_of(const int32_t P, net_plane_t *plane, const float *x, float *y, int32_t column, int32_t end)
-{
+    const intptr_t x_row = 4 * plane->x_row, y_row = 4 * plane->y_row;
+    const float zeros[4] = {0};
     float weight[9];
     NET_UNROLLED
     for (int32_t k = 0; k < 9; ++k)
@@ -156,18 +144,29 @@ NET_KERNEL void net_strips_w_of(const int32_t P, net_plane_t *plane, const float
     }
     NET_ROLLED
     for (; column < end; column += P) {
-        const float *at = x + column, *above = y + column, *own = above + plane->y_row;
+        const float *at = x + column, *above = zeros, *own = y + column;
         net_strip_masks(plane, column, column + P);
-        net_strip_w_row(P, plane, weight, at, NULL, above, own);
-        at += plane->x_row;
+        const uint32_t left = plane->left, right = plane->right;
         NET_ROLLED
-        for (int32_t rows = plane->rows - 2; rows > 0; --rows, at += plane->x_row) {
-            const float *const below = own + plane->y_row;
-            net_strip_w_row(P, plane, weight, at, above, own, below);
+        for (int32_t rows = plane->rows; rows > 0; --rows) {
+            const float *const below = rows > 1 ? net_moved(own, y_row) : zeros;
+            float pixel[6];
+            pixel[0] = net_strip_pixel(P, CUT, left, right, at, 0);
+            pixel[1] = net_strip_pixel(P, CUT, left, right, at, 1);
+            NET_UNROLLED
+            for (int32_t p = 0; p < P; ++p) {
+                const float gradient[3] = {below[p], own[p], above[p]};
+                pixel[p + 2] = net_strip_pixel(P, CUT, left, right, at, p + 2);
+                NET_UNROLLED
+                for (int32_t k = 0; k < 9; ++k) {
+                    if (!CUT || p < P - 1 || k % 3 < 2)
+                        net_multiply_add(weight[k], pixel[p + k % 3], gradient[k / 3]);
+                }
+            }
             above = own;
             own = below;
+            net_move(at, x_row);
         }
-        net_strip_w_row(P, plane, weight, at, above, own, NULL);
     }
     NET_UNROLLED
     for (int32_t k = 0; k < 9; ++k)
@@ -194,18 +193,23 @@ NET_HOT void net_strip_w_edge(const net_plane_t *plane, float *w, const float *x
 
 typedef void (*net_strips_t)(net_plane_t *plane, const float *x, float *y, int32_t column, int32_t end);
 
-#define NET_STRIPS_OF(name, P)                                                                                          \
-    NET_HOT void name##_##P(net_plane_t *plane, const float *x, float *y, int32_t column, int32_t end)                  \
+#define NET_STRIPS_OF(name, to, P, CUT)                                                                                 \
+    NET_HOT void to(net_plane_t *plane, const float *x, float *y, int32_t column, int32_t end)                          \
     {                                                                                                                   \
-        name##_of(P, plane, x, y, column, end);                                                                         \
+        name##_of(P, CUT, plane, x, y, column, end);                                                                    \
     }
 
+/* Narrow strips are the last of their plane. */
 #define NET_STRIPS(name)                                                                                                \
-    NET_STRIPS_OF(name, 1)                                                                                              \
-    NET_STRIPS_OF(name, 2)                                                                                              \
-    NET_STRIPS_OF(name, 3)                                                                                              \
-    NET_STRIPS_OF(name, 4)                                                                                              \
-    static const net_strips_t name##_by[4] = {name##_1, name##_2, name##_3, name##_4};
+    NET_STRIPS_OF(name, name##_1, 1, false)                                                                             \
+    NET_STRIPS_OF(name, name##_2, 2, false)                                                                             \
+    NET_STRIPS_OF(name, name##_3, 3, false)                                                                             \
+    NET_STRIPS_OF(name, name##_4, 4, false)                                                                             \
+    NET_STRIPS_OF(name, name##_cut_1, 1, true)                                                                          \
+    NET_STRIPS_OF(name, name##_cut_2, 2, true)                                                                          \
+    NET_STRIPS_OF(name, name##_cut_3, 3, true)                                                                          \
+    static const net_strips_t name##_by[7] = {name##_1,     name##_2,     name##_3,    name##_4,                        \
+                                              name##_cut_1, name##_cut_2, name##_cut_3};
 
 NET_STRIPS(net_strips)
 NET_STRIPS(net_strips_w)
@@ -217,14 +221,14 @@ NET_KERNEL bool net_strips_direct(int32_t above, int32_t below, int32_t left, in
 }
 
 /* The columns [column, end) of a plane; see net_strips_of. */
-NET_KERNEL void net_strips_all(const net_strips_t by[4], net_plane_t *plane, const float *x, float *y, int32_t column,
+NET_KERNEL void net_strips_all(const net_strips_t by[7], net_plane_t *plane, const float *x, float *y, int32_t column,
                                int32_t end)
 {
     const int32_t left = (end - column) % 4;
     if (end - column >= 4)
         by[3](plane, x, y, column, end - left);
     if (left)
-        by[left - 1](plane, x, y, end - left, end);
+        by[left - 1 + (plane->no_right ? 4 : 0)](plane, x, y, end - left, end);
 }
 
 /* Forward and dX of some columns of a plane; dW of a whole one. */
