@@ -89,14 +89,14 @@ class Geometry:
     def padded_image(self, tile: Mapping[str, int]) -> int:
         """Bytes of the image that a tile of outputs sees, with its border of zeros."""
         rows, columns = (_window(tile[loop], self.s[0], self.k[0]) for loop in ("oy", "ox"))
-        return 4 * tile["n"] * tile["ci"] * rows * columns
+        return 4 * tile["n"] * ((tile["g"] - 1) * self.ci + tile["ci"]) * rows * columns
 
     def padded_result(self, tile: Mapping[str, int]) -> int:
         """Bytes of dY that a tile of dX sees, with its border of zeros; of stride 2 whatever the phase of its first row."""
         rows, columns = (
             -(-tile[loop] // self.s[0]) + (self.k[0] - 1 if self.s[0] == 1 else self.k[0] // 2) for loop in ("iy", "ix")
         )
-        return 4 * tile["n"] * tile["co"] * rows * columns
+        return 4 * tile["n"] * ((tile["g"] - 1) * self.co + tile["co"]) * rows * columns
 
     def weight(self, operand: str, **start: Any) -> Access:
         return Access(operand, (self.out_channel(), axis("ci"), axis("ky"), axis("kx")), **start)
@@ -114,17 +114,14 @@ def _team_kernel(
     gaps: bool = False,
     sums: Callable[[Mapping[str, int]], int] = lambda tile: 0,
 ) -> TeamKernel | None:
-    """The register-blocked kernels, where they know such a convolution: no dilation, square with equal strides, one group or
-    one channel in each.
+    """The register-blocked kernels, where they know such a convolution: no dilation, square with equal strides.
 
     ``padded`` gives the bytes of the tile with its border, and of what steps ``after`` the blocked one need, of the depthwise
     one ``sums``; a 1x1 convolution without padding needs none, but its dX has ``gaps`` if it has strides.
     """
     square = g.k[0] == g.k[1] and g.s[0] == g.s[1]
     depthwise = g.group > 1 and g.co == g.ci == 1 and g.k[0] > 1
-    if (g.group > 1 and not depthwise) or call["W"].dtype != np.float32:
-        return None
-    if g.d != (1, 1) or not square or g.k[0] > 7 or g.s[0] > 2:
+    if call["W"].dtype != np.float32 or g.d != (1, 1) or not square or g.k[0] > 7 or g.s[0] > 2:
         return None
     if depthwise:
         frames = 0 if _strips(call, g) else 1
@@ -167,7 +164,7 @@ def _frames(tile: Mapping[str, int]) -> int:
 def _frame(tile: Mapping[str, int]) -> dict[str, int]:
     """The part of a tile that a worker of the depthwise kernels pads at a time."""
     part = {loop: min(tile[loop], DEPTHWISE_ROWS) for loop in ("oy", "iy") if loop in tile}
-    return {**tile, "n": 1, **part}
+    return {**tile, "n": 1, "g": 1, **part}
 
 
 def _window(outputs: int, stride: int, taps: int) -> int:
@@ -392,7 +389,7 @@ class ConvGradW(Operator):
         co, ci, ky, kx = call["W"].shape
         tasks = -(-co // (4 if ky <= 4 else 2)) * ci * ky  # as the kernel takes them: rows of taps of some output channels
         rows, columns = call["dY"].shape[2:]
-        if (ky, kx) == (1, 1) or tasks >= 64 or rows * columns < 256:
+        if call.attributes["group"] > 1 or (ky, kx) == (1, 1) or tasks >= 64 or rows * columns < 256:
             return 1
         return min(-(-128 // tasks), 8, rows)
 
