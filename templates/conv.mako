@@ -10,7 +10,7 @@
         return f"g * {weight[0] // group} + co", f"g * {weight[1]} + ci"
 
     def depthwise_3x3(t, suffix):
-        """Name of the kernel for 3x3 with stride 1, which needs no constants."""
+        """Name of a kernel for 3x3, which needs no constants."""
         t.kernels["depthwise"] = ("depthwise.h", "")
         return f"net_depthwise_3x3{suffix}"
 %>
@@ -80,8 +80,8 @@
 <%def name="depthwise_x(t, call, macro, result, weight, bias, accumulate, sums=None)">
 <%
     k, s = call[weight].shape[2], call.attributes["strides"][0]
-    if (k, s) == (3, 1):
-        kernel = depthwise_3x3(t, macro.lower())
+    if k == 3:
+        kernel = depthwise_3x3(t, ("_2" if s == 2 else "") + macro.lower())
     else:
         kernel = t.kernel("depthwise.h", f"NET_DEPTHWISE{'_LARGE' if k > 3 else ''}{macro}", k, s)
 %>

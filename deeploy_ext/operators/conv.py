@@ -152,7 +152,9 @@ def _part_sums(group: int, tile: Mapping[str, int]) -> int:
 def _strips(call: Invocation, g: Geometry) -> bool:
     """Whether the depthwise kernels read the image itself, of which at most a row and a column are missing on each side."""
     pads = call.attributes["pads"]
-    return g.k == (3, 3) and g.s == (1, 1) and (min(pads) >= 1 if call.operator.op_type == "ConvGradX" else max(pads) <= 1)
+    if call.operator.op_type == "ConvGradX":
+        return g.k == (3, 3) and g.s == (1, 1) and min(pads) >= 1
+    return g.k == (3, 3) and max(pads) <= 1
 
 
 def _frames(tile: Mapping[str, int]) -> int:

@@ -10,7 +10,7 @@
 #include "conv_4x4.h"
 #include "conv_grad_w.h"
 #include "conv_grad_x_2.h"
-#include "depthwise_strip.h"
+#include "depthwise_strip_2.h"
 #include "xpulp.h"
 
 /* y[c] = bias[c] + image[c] * w[c]; for dX image is dY and y dX. For dW y is dY and w the result. */
@@ -174,9 +174,10 @@ NET_KERNEL void net_depthwise(int32_t core, int32_t cores, const int32_t K, cons
 }
 
 /* A worker's own plane for strips of the image itself, for some rows. */
-NET_KERNEL net_plane_t net_strip_plane(const bool GRAD_X, const net_depthwise_t *conv, int32_t row, int32_t rows)
+NET_KERNEL net_plane_t net_strip_plane(const int32_t S, const bool GRAD_X, const net_depthwise_t *conv, int32_t row,
+                                       int32_t rows)
 {
-    const int32_t first = row - conv->top;
+    const int32_t first = row * S - conv->top;
     return (net_plane_t){
         .rows = rows,
         .columns = conv->columns,
@@ -184,19 +185,19 @@ NET_KERNEL net_plane_t net_strip_plane(const bool GRAD_X, const net_depthwise_t 
         .y_row = conv->y_row,
         .reversed = GRAD_X,
         .above = first >= 0,
-        .below = first + rows + 1 < conv->image_rows,
+        .below = first + (rows - 1) * S + 2 < conv->image_rows,
         .no_left = conv->left > 0,
-        .no_right = conv->columns + 2 - conv->left > conv->image_columns,
+        .no_right = (conv->columns - 1) * S + 3 - conv->left > conv->image_columns,
     };
 }
 
-/* Forward and dX of 3x3 with stride 1 from the image itself: tasks are some strips of a plane. */
-NET_KERNEL void net_depthwise_strips(const bool GRAD_X, const net_depthwise_t *conv)
+/* Forward and dX of 3x3 from the image itself: tasks are some strips of a plane. */
+NET_KERNEL void net_depthwise_strips(const int32_t S, const bool GRAD_X, const net_depthwise_t *conv)
 {
     const int32_t planes = conv->batch * conv->channels;
     const net_cut_t cut = net_strips_cut(planes, (conv->columns + 3) / 4);
     const int32_t tasks = planes * cut.parts;
-    net_plane_t plane = net_strip_plane(GRAD_X, conv, 0, conv->rows);
+    net_plane_t plane = net_strip_plane(S, GRAD_X, conv, 0, conv->rows);
     const int32_t to_first = (1 - conv->top) * conv->image_row - conv->left;
     NET_ROLLED
     for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed)) {
@@ -204,56 +205,67 @@ NET_KERNEL void net_depthwise_strips(const bool GRAD_X, const net_depthwise_t *c
         const int32_t item = conv->batch > 1 ? of / conv->channels : 0, channel = of - item * conv->channels;
         plane.w = conv->w + channel * 9;
         plane.start = conv->bias ? conv->bias[channel] : 0.0f;
-        net_strips_columns(&plane, conv->image + item * conv->image_item + channel * conv->image_plane + to_first,
-                           conv->y + item * conv->y_item + channel * conv->y_plane, begin, net_least(end, conv->columns));
+        const float *const x = conv->image + item * conv->image_item + channel * conv->image_plane + to_first;
+        float *const y = conv->y + item * conv->y_item + channel * conv->y_plane;
+        (S == 1 ? net_strips_columns : net_strided_columns)(&plane, x, y, begin, net_least(end, conv->columns));
     }
 }
 
 /* dW of it: a task is one part of the rows of all images of a channel. */
-NET_KERNEL void net_depthwise_strips_w(const net_depthwise_t *conv)
+NET_KERNEL void net_depthwise_strips_w(const int32_t S, const net_depthwise_t *conv)
 {
     const int32_t tasks = conv->channels * conv->parts, part = conv->channels * 9;
     NET_ROLLED
     for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed)) {
         const int32_t channel = task / conv->parts, at = task - channel * conv->parts;
         const int32_t row = net_share(conv->rows, at, conv->parts), end = net_share(conv->rows, at + 1, conv->parts);
-        net_plane_t plane = net_strip_plane(false, conv, row, end - row);
-        const float *x = conv->image + channel * conv->image_plane + (row + 1 - conv->top) * conv->image_row - conv->left;
+        net_plane_t plane = net_strip_plane(S, false, conv, row, end - row);
+        const float *x = conv->image + channel * conv->image_plane + (row * S + 1 - conv->top) * conv->image_row - conv->left;
         float *y = conv->y + channel * conv->y_plane + row * conv->y_row;
         plane.w = conv->w + at * part + channel * 9;
         net_depthwise_start_w(conv, plane.w, 9);
         NET_ROLLED
         for (int32_t item = end > row ? conv->batch : 0; item > 0; --item, x += conv->image_item, y += conv->y_item)
-            net_strips_w_plane(&plane, x, y);
+            (S == 1 ? net_strips_w_plane : net_strided_w_plane)(&plane, x, y);
     }
 }
 
-NET_KERNEL void net_depthwise_any_3x3(int32_t core, int32_t cores, const bool GRAD_X, const bool W_SUMS,
-                                      const net_depthwise_t *conv)
+NET_KERNEL void net_depthwise_any_3x3(int32_t core, int32_t cores, const int32_t S, const bool GRAD_X, const bool W_SUMS,
+                                      const net_depthwise_t *conv, net_plane_function_t framed)
 {
-    const int32_t right = conv->columns + 2 - conv->left - conv->image_columns;
-    if (!net_strips_direct(conv->top, conv->rows + 2 - conv->top - conv->image_rows, conv->left, right))
-        net_depthwise(core, cores, 3, 1, GRAD_X, W_SUMS, 0, conv, W_SUMS ? net_strips_w : net_strips);
+    const int32_t right = (conv->columns - 1) * S + 3 - conv->left - conv->image_columns;
+    if (!net_strips_direct(conv->top, (conv->rows - 1) * S + 3 - conv->top - conv->image_rows, conv->left, right))
+        net_depthwise(core, cores, 3, S, GRAD_X, W_SUMS, 0, conv, framed);
     else if (W_SUMS)
-        net_depthwise_strips_w(conv);
+        net_depthwise_strips_w(S, conv);
     else
-        net_depthwise_strips(GRAD_X, conv);
+        net_depthwise_strips(S, GRAD_X, conv);
 }
 
-/* Forward, dX and dW of 3x3 with stride 1. */
+/* Forward, dX and dW of 3x3 with stride 1; forward and dW with stride 2. */
 NET_HOT void net_depthwise_3x3(int32_t core, int32_t cores, const net_depthwise_t *conv)
 {
-    net_depthwise_any_3x3(core, cores, false, false, conv);
+    net_depthwise_any_3x3(core, cores, 1, false, false, conv, net_strips);
 }
 
 NET_HOT void net_depthwise_3x3_grad_x(int32_t core, int32_t cores, const net_depthwise_t *conv)
 {
-    net_depthwise_any_3x3(core, cores, true, false, conv);
+    net_depthwise_any_3x3(core, cores, 1, true, false, conv, net_strips);
 }
 
 NET_HOT void net_depthwise_3x3_grad_w(int32_t core, int32_t cores, const net_depthwise_t *conv)
 {
-    net_depthwise_any_3x3(core, cores, false, true, conv);
+    net_depthwise_any_3x3(core, cores, 1, false, true, conv, net_strips_w);
+}
+
+NET_HOT void net_depthwise_3x3_2(int32_t core, int32_t cores, const net_depthwise_t *conv)
+{
+    net_depthwise_any_3x3(core, cores, 2, false, false, conv, net_strided);
+}
+
+NET_HOT void net_depthwise_3x3_2_grad_w(int32_t core, int32_t cores, const net_depthwise_t *conv)
+{
+    net_depthwise_any_3x3(core, cores, 2, false, true, conv, net_strided_w);
 }
 
 /* Planes of larger kernels: a row of y at a time, as one channel of the blocked kernels. */

@@ -173,18 +173,20 @@ NET_KERNEL void net_strips_w_of(const int32_t P, const bool CUT, net_plane_t *pl
         plane->w[k] = weight[k];
 }
 
-/* What a row of dY adds to three taps of a row of x. */
-NET_HOT void net_strip_w_edge(const net_plane_t *plane, float *w, const float *x, const float *y)
+/* What a row of dY adds to three taps of a row of x, a step of which is one of dY. */
+NET_HOT void net_strip_w_edge(const net_plane_t *plane, int32_t step, float *w, const float *x, const float *y)
 {
-    float weight[3] = {w[0], w[1], w[2]}, before = plane->no_left ? 0.0f : x[0], own = x[1];
+    const float *const last = y + plane->columns - 1;
+    float weight[3] = {w[0], w[1], w[2]}, first = plane->no_left ? 0.0f : x[0];
     NET_ROLLED
-    for (int32_t c = 0; c < plane->columns; ++c) {
-        const float gradient = y[c], after = plane->no_right && c == plane->columns - 1 ? 0.0f : x[c + 2];
-        net_multiply_add(weight[0], before, gradient);
-        net_multiply_add(weight[1], own, gradient);
-        net_multiply_add(weight[2], after, gradient);
-        before = own;
-        own = after;
+    for (; y <= last; ++y) {
+        const float gradient = *y;
+        net_multiply_add(weight[0], first, gradient);
+        net_multiply_add(weight[1], x[1], gradient);
+        if (y < last || !plane->no_right)
+            net_multiply_add(weight[2], x[2], gradient);
+        x += step;
+        first = x[0];
     }
     NET_UNROLLED
     for (int32_t k = 0; k < 3; ++k)
@@ -241,13 +243,13 @@ NET_HOT void net_strips_w_plane(net_plane_t *plane, const float *x, float *y)
 {
     float *const last = y + (plane->rows - 1) * plane->y_row;
     if (plane->above)
-        net_strip_w_edge(plane, plane->w, x - plane->x_row, y);
+        net_strip_w_edge(plane, 1, plane->w, x - plane->x_row, y);
     if (plane->rows > 1)
         net_strips_all(net_strips_w_by, plane, x, y, 0, plane->columns);
     else
-        net_strip_w_edge(plane, plane->w + 3, x, y);
+        net_strip_w_edge(plane, 1, plane->w + 3, x, y);
     if (plane->below)
-        net_strip_w_edge(plane, plane->w + 6, x + plane->rows * plane->x_row, last);
+        net_strip_w_edge(plane, 1, plane->w + 6, x + plane->rows * plane->x_row, last);
 }
 
 /* Whole planes whose x has its border. */
