@@ -31,15 +31,21 @@ ${conv.depthwise_x(t, call, "", "Y", "W", bias, "false")}
         .w_out = ${t.stride("W", 0)},
         .images = ${t.count("n")},
         .y_image = ${t.stride("Y", 0)},
+% if call.attributes["group"] > 1:
         .groups = ${t.count("g")},
         .w_group = ${call["W"].shape[0] // call.attributes["group"]} * ${t.stride("W", 0)},
         .y_group = ${call["W"].shape[0] // call.attributes["group"]} * ${t.stride("Y", 1)},
+% else:
+        .groups = 1,
+% endif
         .claimed = range->claimed,
         .accumulate = !range->first,
     };
     conv.x_plane = ${f"conv.x_row * ((rows - 1) * {s} + {k})" if k > 1 else t.stride("X", 1)};
-    conv.x_image = ${t.size("X", 1)} * conv.x_plane;
+    conv.x_image = ${t.size("X", 1) if call.attributes["group"] > 1 else "conv.in"} * conv.x_plane;
+% if call.attributes["group"] > 1:
     conv.x_group = ${call["W"].shape[1]} * conv.x_plane;
+% endif
     ${kernel}(&conv);
 % else:
 ${portable()}

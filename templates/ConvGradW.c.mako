@@ -30,15 +30,21 @@ ${conv.depthwise_x(t, call, "_GRAD_W", "dY", "dW", "NULL", "parts == 1 && !range
         .part = 0,
         .images = ${t.count("n")},
         .y_image = ${t.stride("dY", 0)},
+% if call.attributes["group"] > 1:
         .groups = ${t.count("g")},
         .y_group = ${call["W"].shape[0] // call.attributes["group"]} * ${t.stride("dY", 1)},
         .w_group = ${call["W"].shape[0] // call.attributes["group"]} * ${t.stride("dW", 0)},
+% else:
+        .groups = 1,
+% endif
         .claimed = range->claimed,
         .accumulate = ${"false" if parts > 1 else "!range->first"},
     };
     conv.x_plane = ${f"conv.x_row * ((rows - 1) * {s} + {k})" if k > 1 else t.stride("X", 1)};
-    conv.x_image = ${t.size("X", 1)} * conv.x_plane;
+    conv.x_image = ${t.size("X", 1) if call.attributes["group"] > 1 else "conv.in"} * conv.x_plane;
+% if call.attributes["group"] > 1:
     conv.x_group = ${call["W"].shape[1]} * conv.x_plane;
+% endif
 % if parts > 1:
     conv.dw = (float *)tile->scratch + conv.images * conv.x_image; /* the parts' sums */
     conv.part = conv.out * conv.w_out;

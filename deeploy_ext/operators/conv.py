@@ -126,9 +126,7 @@ def _team_kernel(
     if depthwise:
         frames = 0 if _strips(call, g) else 1
         work = "mac_depthwise" if g.s[0] == 1 else "mac_depthwise_strided"
-        return TeamKernel(
-            ("depthwise", *after), work, lambda tile: sums(tile) + frames * _frames(tile) * padded(_frame(tile))
-        )
+        return TeamKernel(("depthwise", *after), work, lambda tile: sums(tile) + frames * _frames(tile) * padded(_frame(tile)))
     if g.k[0] > 1:
         return TeamKernel(("pad", "blocked", *after), "mac_blocked", padded)
     if any(call.attributes["pads"]):

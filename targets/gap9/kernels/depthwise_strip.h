@@ -186,7 +186,7 @@ NET_HOT void net_strip_w_edge(const net_plane_t *plane, int32_t step, float *w, 
         if (y < last || !plane->no_right)
             net_multiply_add(weight[2], x[2], gradient);
         x += step;
-        first = x[0];
+        first = y < last ? x[0] : 0.0f;
     }
     NET_UNROLLED
     for (int32_t k = 0; k < 3; ++k)
