@@ -381,8 +381,8 @@ class ConvGradW(Operator):
         return call.attributes["group"] == call["W"].shape[0] > 1 and call["W"].shape[1] == 1 and call["W"].shape[2] > 1
 
     def reduced(self, call: Invocation) -> bool:
-        """Whether tiles of a depthwise dW may have too few channels for 8 workers, and sums of parts of their rows."""
-        return call.attributes["group"] < 32
+        """Whether tiles of a depthwise dW may have too few channels for 8 workers, but rows enough to sum parts of them."""
+        return call.attributes["group"] < 32 and call["dY"].shape[2] >= 16
 
     def parts(self, call: Invocation) -> int:
         """Parts that a tile's rows are cut in, each with its own sums: where tasks are large, and too few for 8 cores."""
