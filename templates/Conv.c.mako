@@ -11,13 +11,14 @@ ${conv.depthwise_x(t, call, "", "Y", "W", bias, "false")}
 % elif t.variant() == "blocked":
 <%
     k, s = call["W"].shape[2], call.attributes["strides"][0]
+    first = conv.module.channels(call)[0].replace("co", t.begin("co")).replace("g ", t.begin("g") + " ")
     kernel = t.kernel("conv_4x4.h", "NET_CONV_4X4", k, s, False) if k > 1 else t.kernel("conv_1x1.h", "NET_CONV_1X1", s, 1, False)
 %>
     const int32_t rows = ${t.count("oy")}, columns = ${t.count("ox")};
     net_conv_t conv = {
         .x = ${"tile->scratch" if k > 1 else "X"},
         .w = W,
-        .bias = ${f"range->first ? &B[{t.begin('co')} - {t.start('B', 0)}] : NULL" if t.has("B") else "NULL"},
+        .bias = ${f"range->first ? &B[{first} - {t.start('B', 0)}] : NULL" if t.has("B") else "NULL"},
         .y = Y,
         .in = ${t.count("ci")},
         .out = ${t.count("co")},
@@ -30,11 +31,21 @@ ${conv.depthwise_x(t, call, "", "Y", "W", bias, "false")}
         .w_out = ${t.stride("W", 0)},
         .images = ${t.count("n")},
         .y_image = ${t.stride("Y", 0)},
+% if call.attributes["group"] > 1:
+        .groups = ${t.count("g")},
+        .w_group = ${call["W"].shape[0] // call.attributes["group"]} * ${t.stride("W", 0)},
+        .y_group = ${call["W"].shape[0] // call.attributes["group"]} * ${t.stride("Y", 1)},
+% else:
+        .groups = 1,
+% endif
         .claimed = range->claimed,
         .accumulate = !range->first,
     };
     conv.x_plane = ${f"conv.x_row * ((rows - 1) * {s} + {k})" if k > 1 else t.stride("X", 1)};
-    conv.x_image = conv.in * conv.x_plane;
+    conv.x_image = ${t.size("X", 1) if call.attributes["group"] > 1 else "conv.in"} * conv.x_plane;
+% if call.attributes["group"] > 1:
+    conv.x_group = ${call["W"].shape[1]} * conv.x_plane;
+% endif
     ${kernel}(&conv);
 % else:
 ${portable()}

@@ -6,7 +6,8 @@ ${conv.constants(call)}
     const int32_t rows = (${t.count("oy")} - 1) * ${s} + ${k}, columns = (${t.count("ox")} - 1) * ${s} + ${k};
 ${conv.pad(t, "X", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP", f"{t.begin('ox')} * STRIDE_X - PAD_LEFT", "rows", "columns")}
 % elif t.variant() == "depthwise":
-${conv.depthwise_x(t, call, "_GRAD_W", "dY", "dW", "NULL", "!range->first")}
+${conv.depthwise_x(t, call, "_GRAD_W", "dY", "dW", "NULL", "parts == 1 && !range->first" if call.operator.reduced(call) else "!range->first",
+                    f"(parts > 1 ? parts * {t.count('g')} * {k * k} : 0)" if call.operator.reduced(call) else None)}
 % elif t.variant() == "blocked":
 <%
     pointwise = ("conv_1x1.h", "NET_CONV_1X1_GRAD_W", s)
@@ -29,22 +30,38 @@ ${conv.depthwise_x(t, call, "_GRAD_W", "dY", "dW", "NULL", "!range->first")}
         .part = 0,
         .images = ${t.count("n")},
         .y_image = ${t.stride("dY", 0)},
+% if call.attributes["group"] > 1:
+        .groups = ${t.count("g")},
+        .y_group = ${call["W"].shape[0] // call.attributes["group"]} * ${t.stride("dY", 1)},
+        .w_group = ${call["W"].shape[0] // call.attributes["group"]} * ${t.stride("dW", 0)},
+% else:
+        .groups = 1,
+% endif
         .claimed = range->claimed,
         .accumulate = ${"false" if parts > 1 else "!range->first"},
     };
     conv.x_plane = ${f"conv.x_row * ((rows - 1) * {s} + {k})" if k > 1 else t.stride("X", 1)};
-    conv.x_image = conv.in * conv.x_plane;
+    conv.x_image = ${t.size("X", 1) if call.attributes["group"] > 1 else "conv.in"} * conv.x_plane;
+% if call.attributes["group"] > 1:
+    conv.x_group = ${call["W"].shape[1]} * conv.x_plane;
+% endif
 % if parts > 1:
     conv.dw = (float *)tile->scratch + conv.images * conv.x_image; /* the parts' sums */
     conv.part = conv.out * conv.w_out;
 % endif
     ${kernel}(&conv);
 % elif t.variant() == "reduce":
+% if call.operator.depthwise(call):
+<% t.kernels["reduce"] = ("depthwise.h", "") %>
+    const int32_t channels = ${t.count("g")}, parts = net_depthwise_parts(channels, ${t.count("oy")});
+    net_depthwise_add_parts(range->core, range->cores, dW, tile->scratch, parts, channels * ${k * k}, !range->first);
+% else:
 <% t.kernels["reduce"] = ("conv_grad_w.h", "") %>
     const int32_t rows = (${t.count("oy")} - 1) * ${s} + ${k}, columns = (${t.count("ox")} - 1) * ${s} + ${k};
     const int32_t in = ${t.count("ci")}, out = ${t.count("co")}, length = in * ${k * k};
     const float *const sums = (const float *)tile->scratch + ${t.count("n")} * in * rows * columns;
     net_add_parts(range->core, range->cores, ${parts}, dW, ${t.stride("dW", 0)}, sums, out, length, out * length, !range->first);
+% endif
 % else:
 ${portable()}
 % endif

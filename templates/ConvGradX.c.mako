@@ -200,8 +200,16 @@ ${shape(k, s)}
         .w_in = ${t.stride("W", 0)},
         .w_out = ${t.stride("W", 1)},
         .images = ${t.count("n")},
-        .x_image = ${t.count("co")} * rows * columns,
+        .x_image = ${t.size("dY", 1) if call.attributes["group"] > 1 else t.count("co")} * rows * columns,
         .y_image = ${t.stride("dX", 0)},
+% if call.attributes["group"] > 1:
+        .groups = ${t.count("g")},
+        .x_group = ${call["W"].shape[0] // call.attributes["group"]} * rows * columns,
+        .w_group = ${call["W"].shape[0] // call.attributes["group"]} * ${t.stride("W", 0)},
+        .y_group = ${call["W"].shape[1]} * ${t.stride("dX", 1)},
+% else:
+        .groups = 1,
+% endif
         .claimed = range->claimed,
         .accumulate = !range->first,
     };
@@ -237,6 +245,14 @@ ${shape(k, s)}
         .images = ${t.count("n")},
         .x_image = ${t.stride("dY", 0)},
         .y_image = ${t.stride("dX", 0)},
+% if call.attributes["group"] > 1:
+        .groups = ${t.count("g")},
+        .x_group = ${call["W"].shape[0] // call.attributes["group"]} * ${t.stride("dY", 1)},
+        .w_group = ${call["W"].shape[0] // call.attributes["group"]} * ${t.stride("W", 0)},
+        .y_group = ${call["W"].shape[1]} * ${t.stride("dX", 1)},
+% else:
+        .groups = 1,
+% endif
         .claimed = range->claimed,
         .accumulate = !range->first,
     };

@@ -10,7 +10,7 @@
         return f"g * {weight[0] // group} + co", f"g * {weight[1]} + ci"
 
     def depthwise_3x3(t, suffix):
-        """Name of the kernel for 3x3 with stride 1, which needs no constants."""
+        """Name of a kernel for 3x3, which needs no constants."""
         t.kernels["depthwise"] = ("depthwise.h", "")
         return f"net_depthwise_3x3{suffix}"
 %>
@@ -42,10 +42,14 @@
 
 ## The arguments of a depthwise kernel: `image` is read through a border of zeros; the taps of the first element of `result`,
 ## whose rows and columns are the loops `y` and `x`, begin at the indices `top` and `left` of the image.
-<%def name="depthwise(t, image, result, weight, bias, y, x, top, left, columns, accumulate)">
+## dW has `sums` floats in front of the frames for those of its parts.
+<%def name="depthwise(t, image, result, weight, bias, y, x, top, left, columns, accumulate, sums=None)">
+% if sums:
+    const int32_t parts = net_depthwise_parts(${t.count("g")}, ${t.count("oy")});
+% endif
     const net_depthwise_t depthwise = {
         .image = ${image},
-        .w = (float *)${weight},
+        .w = ${f"parts > 1 ? (float *)tile->scratch : {weight}" if sums else f"(float *){weight}"},
         .bias = ${bias},
         .y = (float *)${result},
         .batch = ${t.count("n")},
@@ -62,25 +66,27 @@
         .y_item = ${t.stride(result, 0)},
         .top = ${t.start(image, 2)} - (${top}),
         .left = ${t.start(image, 3)} - (${left}),
-        .frames = tile->scratch,
+        .frames = ${f"(float *)tile->scratch + {sums}" if sums else "tile->scratch"},
         .workers = ${DEPTHWISE_WORKERS},
         .frame_row = ${columns},
         .most_rows = ${DEPTHWISE_ROWS},
+        .parts = ${"parts" if sums else 1},
+        .claimed = range->claimed,
         .accumulate = ${accumulate},
     };
 </%def>
 
 ## Of what reads X: forward and dW.
-<%def name="depthwise_x(t, call, macro, result, weight, bias, accumulate)">
+<%def name="depthwise_x(t, call, macro, result, weight, bias, accumulate, sums=None)">
 <%
     k, s = call[weight].shape[2], call.attributes["strides"][0]
-    if (k, s) == (3, 1):
-        kernel = depthwise_3x3(t, macro.lower())
+    if k == 3:
+        kernel = depthwise_3x3(t, ("_2" if s == 2 else "") + macro.lower())
     else:
         kernel = t.kernel("depthwise.h", f"NET_DEPTHWISE{'_LARGE' if k > 3 else ''}{macro}", k, s)
 %>
 ${constants(call)}
 ${depthwise(t, "X", result, weight, bias, "oy", "ox", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP",
-            f"{t.begin('ox')} * STRIDE_X - PAD_LEFT", f"({t.count('ox')} - 1) * {s} + {k}", accumulate)}
+            f"{t.begin('ox')} * STRIDE_X - PAD_LEFT", f"({t.count('ox')} - 1) * {s} + {k}", accumulate, sums)}
     ${kernel}(range->core, range->cores, &depthwise);
 </%def>

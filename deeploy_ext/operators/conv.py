@@ -89,14 +89,14 @@ class Geometry:
     def padded_image(self, tile: Mapping[str, int]) -> int:
         """Bytes of the image that a tile of outputs sees, with its border of zeros."""
         rows, columns = (_window(tile[loop], self.s[0], self.k[0]) for loop in ("oy", "ox"))
-        return 4 * tile["n"] * tile["ci"] * rows * columns
+        return 4 * tile["n"] * ((tile["g"] - 1) * self.ci + tile["ci"]) * rows * columns
 
     def padded_result(self, tile: Mapping[str, int]) -> int:
         """Bytes of dY that a tile of dX sees, with its border of zeros; of stride 2 whatever the phase of its first row."""
         rows, columns = (
             -(-tile[loop] // self.s[0]) + (self.k[0] - 1 if self.s[0] == 1 else self.k[0] // 2) for loop in ("iy", "ix")
         )
-        return 4 * tile["n"] * tile["co"] * rows * columns
+        return 4 * tile["n"] * ((tile["g"] - 1) * self.co + tile["co"]) * rows * columns
 
     def weight(self, operand: str, **start: Any) -> Access:
         return Access(operand, (self.out_channel(), axis("ci"), axis("ky"), axis("kx")), **start)
@@ -107,29 +107,54 @@ class Geometry:
 
 
 def _team_kernel(
-    call: Invocation, g: Geometry, padded: Callable[[Mapping[str, int]], int], *after: str, gaps: bool = False
+    call: Invocation,
+    g: Geometry,
+    padded: Callable[[Mapping[str, int]], int],
+    *after: str,
+    gaps: bool = False,
+    sums: Callable[[Mapping[str, int]], int] = lambda tile: 0,
 ) -> TeamKernel | None:
-    """The register-blocked kernels, where they know such a convolution: no dilation, square with equal strides, one group or
-    one channel in each.
+    """The register-blocked kernels, where they know such a convolution: no dilation, square with equal strides.
 
-    ``padded`` gives the bytes of the tile with its border, and of what steps ``after`` the blocked one need; a 1x1
-    convolution without padding needs none, but its dX has ``gaps`` if it has strides.
+    ``padded`` gives the bytes of the tile with its border, and of what steps ``after`` the blocked one need, of the depthwise
+    one ``sums``; a 1x1 convolution without padding needs none, but its dX has ``gaps`` if it has strides.
     """
     square = g.k[0] == g.k[1] and g.s[0] == g.s[1]
     depthwise = g.group > 1 and g.co == g.ci == 1 and g.k[0] > 1
-    if (g.group > 1 and not depthwise) or call["W"].dtype != np.float32:
-        return None
-    if g.d != (1, 1) or not square or g.k[0] > 7 or g.s[0] > 2:
+    if call["W"].dtype != np.float32 or g.d != (1, 1) or not square or g.k[0] > 7 or g.s[0] > 2:
         return None
     stride = "_strided" if g.s[0] > 1 else ""
     if depthwise:
-        return TeamKernel(("depthwise",), f"mac_depthwise{stride}", lambda tile: _frames(tile) * padded(_frame(tile)))
+        frames = 0 if _strips(call, g) else 1
+        work = f"mac_depthwise{stride}"
+        return TeamKernel(("depthwise", *after), work, lambda tile: sums(tile) + frames * _frames(tile) * padded(_frame(tile)))
     if g.k[0] > 1:
         return TeamKernel(("pad", "blocked", *after), f"mac_blocked{stride}", padded)
     if any(call.attributes["pads"]):
         return None
     steps = ("zero", "blocked") if gaps and g.s[0] > 1 else ("blocked",)
     return TeamKernel(steps, f"mac_pointwise{stride}", lambda tile: 0)
+
+
+def _part_sums(group: int, tile: Mapping[str, int]) -> int:
+    """Sums of a tap's dW that the parts of a tile have, as net_depthwise_parts says; the last tile has fewer channels."""
+    most = min(max(tile["oy"] // 8, 1), 8)
+
+    def sums(channels: int) -> int:
+        parts = 1
+        while parts < most and channels * parts < 32 and channels * parts % 8:
+            parts += 1
+        return channels * parts if parts > 1 else 0
+
+    return max(sums(tile["g"]), sums(group % tile["g"]))
+
+
+def _strips(call: Invocation, g: Geometry) -> bool:
+    """Whether the depthwise kernels read the image itself, of which at most a row and a column are missing on each side."""
+    pads = call.attributes["pads"]
+    if call.operator.op_type == "ConvGradX":
+        return g.k == (3, 3) and g.s == (1, 1) and min(pads) >= 1
+    return g.k == (3, 3) and max(pads) <= 1
 
 
 def _frames(tile: Mapping[str, int]) -> int:
@@ -141,7 +166,7 @@ def _frames(tile: Mapping[str, int]) -> int:
 def _frame(tile: Mapping[str, int]) -> dict[str, int]:
     """The part of a tile that a worker of the depthwise kernels pads at a time."""
     part = {loop: min(tile[loop], DEPTHWISE_ROWS) for loop in ("oy", "iy") if loop in tile}
-    return {**tile, "n": 1, **part}
+    return {**tile, "n": 1, "g": 1, **part}
 
 
 def _window(outputs: int, stride: int, taps: int) -> int:
@@ -343,18 +368,30 @@ class ConvGradW(Operator):
 
     def kernel(self, call: Invocation) -> TeamKernel | None:
         g = Geometry.of(call, call["X"].shape, call["dW"].shape, call["dY"].shape)
+        taps = g.k[0] * g.k[1]
+        if self.depthwise(call):
+            if not self.reduced(call):
+                return _team_kernel(call, g, g.padded_image)
+            return _team_kernel(call, g, g.padded_image, "reduce", sums=lambda tile: 4 * taps * _part_sums(g.group, tile))
         parts = self.parts(call)
         if parts == 1:
             return _team_kernel(call, g, g.padded_image)
-        taps = g.k[0] * g.k[1]
         return _team_kernel(call, g, lambda tile: g.padded_image(tile) + 4 * parts * tile["co"] * tile["ci"] * taps, "reduce")
+
+    def depthwise(self, call: Invocation) -> bool:
+        """Whether the depthwise kernels compute it, if any does."""
+        return call.attributes["group"] == call["W"].shape[0] > 1 and call["W"].shape[1] == 1 and call["W"].shape[2] > 1
+
+    def reduced(self, call: Invocation) -> bool:
+        """Whether tiles of a depthwise dW may have too few channels for 8 workers, but rows enough to sum parts of them."""
+        return call.attributes["group"] < 32 and call["dY"].shape[2] >= 16
 
     def parts(self, call: Invocation) -> int:
         """Parts that a tile's rows are cut in, each with its own sums: where tasks are large, and too few for 8 cores."""
         co, ci, ky, kx = call["W"].shape
         tasks = -(-co // (4 if ky <= 4 else 2)) * ci * ky  # as the kernel takes them: rows of taps of some output channels
         rows, columns = call["dY"].shape[2:]
-        if (ky, kx) == (1, 1) or tasks >= 64 or rows * columns < 256:
+        if call.attributes["group"] > 1 or (ky, kx) == (1, 1) or tasks >= 64 or rows * columns < 256:
             return 1
         return min(-(-128 // tasks), 8, rows)
 

@@ -324,18 +324,32 @@ NET_KERNEL net_conv_w_t net_conv_1x1_w_rest(const net_conv_w_t *conv, bool below
         net_conv_w_t rest = net_conv_1x1_w_rest(conv, below);                                                           \
         name##_rest_task(&rest, (net_cut_t){rest.in, 1}, task);                                                         \
     }                                                                                                                   \
+    NET_HOT void name##_any(net_conv_w_t *conv, net_cut_t cut, int32_t task, int32_t blocks, int32_t right)             \
+    {                                                                                                                   \
+        if (task < blocks)                                                                                              \
+            net_conv_1x1_w_task(S, conv, cut, task, name##_4x4);                                                        \
+        else                                                                                                            \
+            name##_rest_of(conv, task - (task < right ? blocks : right), task >= right);                                \
+    }                                                                                                                   \
+    NET_HOT void name##_group(const net_conv_w_t *conv, net_cut_t cut, int32_t task, int32_t each, int32_t blocks,      \
+                              int32_t right)                                                                            \
+    {                                                                                                                   \
+        net_conv_w_t own = *conv;                                                                                       \
+        const int32_t at = net_conv_w_group(&own, task, each);                                                          \
+        name##_any(&own, cut, at, blocks, right);                                                                       \
+    }                                                                                                                   \
     NET_HOT void name(net_conv_w_t *conv)                                                                               \
     {                                                                                                                   \
         const net_cut_t cut = net_conv_1x1_w_cut(conv);                                                                 \
         const int32_t in = conv->in / 4, out = conv->out / 4, blocks = in ? conv->parts * out * cut.parts : 0;           \
         const int32_t right = blocks + conv->parts * (conv->in % 4) * (out + conv->out % 4);                            \
-        const int32_t tasks = right + conv->parts * 4 * in * (conv->out % 4);                                           \
+        const int32_t each = right + conv->parts * 4 * in * (conv->out % 4), tasks = conv->groups * each;               \
         NET_ROLLED                                                                                                      \
         for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed)) {                  \
-            if (task < blocks)                                                                                          \
-                net_conv_1x1_w_task(S, conv, cut, task, name##_4x4);                                                    \
+            if (conv->groups > 1)                                                                                       \
+                name##_group(conv, cut, task, each, blocks, right);                                                     \
             else                                                                                                        \
-                name##_rest_of(conv, task - (task < right ? blocks : right), task >= right);                            \
+                name##_any(conv, cut, task, blocks, right);                                                             \
         }                                                                                                               \
     }
 

@@ -17,6 +17,7 @@ typedef struct {
     int32_t in, out, rows, columns; /* channels of x, channels of y, and its rows and columns */
     int32_t x_row, x_plane, y_row, y_plane, w_in, w_out;
     int32_t images, x_image, y_image; /* of a batch, and the strides between them */
+    int32_t groups, x_group, w_group, y_group; /* of channels, `in` to `out` each, and the strides between them */
     int32_t *claimed; /* tasks of this call that are taken, 0 before it; in L1 */
     bool accumulate; /* start from y instead of from bias */
 } net_conv_t;
@@ -294,11 +295,12 @@ typedef void (*net_conv_blocks_t)(const net_conv_t *conv, const float *x, const 
 
 /* What a task is: blocks of one row of one image, and where its first is. */
 typedef struct {
-    int32_t image, channel, row, block, blocks;
+    int32_t image, group, channel, row, block, blocks;
 } net_conv_task_t;
 
-/* Task `task` of all: channels are the outer loop, then images, then rows. */
-NET_KERNEL net_conv_task_t net_conv_task(int32_t task, net_cut_t cut, int32_t rows, int32_t images)
+/* Task `task` of all: groups and their channels, `each` of them, are the outer loops, then images, then rows. */
+NET_KERNEL net_conv_task_t net_conv_task(int32_t task, net_cut_t cut, int32_t rows, int32_t images, int32_t groups,
+                                         int32_t each)
 {
     net_conv_task_t at = {.blocks = cut.part};
     if (cut.parts > 1) {
@@ -313,6 +315,10 @@ NET_KERNEL net_conv_task_t net_conv_task(int32_t task, net_cut_t cut, int32_t ro
         at.channel = image / images;
         at.image = image - at.channel * images;
     }
+    if (groups > 1) {
+        at.group = at.channel / each;
+        at.channel -= at.group * each;
+    }
     return at;
 }
 
@@ -323,17 +329,20 @@ NET_KERNEL void net_conv_all(const int32_t K, const int32_t ROW_STEP, const int3
                              const net_conv_t *conv, const net_conv_blocks_t by_4[4], const net_conv_blocks_t by_1[4])
 {
     const int32_t whole = conv->columns / 4, left = conv->columns % 4, fours = conv->out / 4;
-    const int32_t lines = (fours + conv->out % 4) * conv->images * conv->rows;
+    const int32_t each = fours + conv->out % 4, lines = conv->groups * each * conv->images * conv->rows;
     const net_cut_t cut = net_cut(lines, whole + (left > 0), 16 * K * K * conv->in);
     const int32_t tasks = lines * cut.parts;
     NET_ROLLED
     for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed)) {
-        const net_conv_task_t at = net_conv_task(task, cut, conv->rows, conv->images);
+        const net_conv_task_t at = net_conv_task(task, cut, conv->rows, conv->images, conv->groups, each);
         const net_conv_blocks_t *const blocks = at.channel < fours ? by_4 : by_1;
         const int32_t o = at.channel < fours ? 4 * at.channel : 3 * fours + at.channel;
-        const float *x = conv->x + at.image * conv->x_image + at.row * ROW_STEP * conv->x_row + at.block * 4 * X_STEP;
-        const float *w = conv->w + o * conv->w_out, *bias = conv->bias ? conv->bias + o : NULL;
-        float *y = conv->y + at.image * conv->y_image + o * conv->y_plane + at.row * conv->y_row + at.block * 4 * Y_STEP;
+        const float *x = conv->x + at.image * conv->x_image + at.group * conv->x_group + at.row * ROW_STEP * conv->x_row +
+                         at.block * 4 * X_STEP;
+        const float *w = conv->w + at.group * conv->w_group + o * conv->w_out;
+        const float *bias = conv->bias ? conv->bias + at.group * conv->out + o : NULL;
+        float *y = conv->y + at.image * conv->y_image + at.group * conv->y_group + o * conv->y_plane + at.row * conv->y_row +
+                   at.block * 4 * Y_STEP;
         const int32_t there = whole - at.block, now = there < at.blocks ? there : at.blocks;
         if (now > 0)
             blocks[3](conv, x, w, bias, y, now);

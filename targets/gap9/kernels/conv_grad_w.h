@@ -17,6 +17,7 @@ typedef struct {
     int32_t x_row, x_plane, y_row, y_plane, w_out; /* w_out: between output channels of dw */
     int32_t parts, part;
     int32_t images, x_image, y_image; /* of a batch, and the strides between them */
+    int32_t groups, x_group, y_group, w_group; /* of channels, `in` to `out` each, and the strides between them */
     int32_t *claimed; /* tasks of this call that are taken, 0 before it; in L1 */
     bool accumulate; /* add to dw */
 } net_conv_w_t;
@@ -156,14 +157,25 @@ typedef void (*net_conv_w_taps_t)(const net_conv_w_t *conv, const float *x, cons
 /* How the rows of taps of one block of output channels are cut. */
 NET_KERNEL net_cut_t net_conv_w_cut(const int32_t K, const int32_t OUT, const net_conv_w_t *conv)
 {
-    return net_cut(conv->parts * (conv->out / OUT + conv->out % OUT), conv->in * K,
+    return net_cut(conv->groups * conv->parts * (conv->out / OUT + conv->out % OUT), conv->in * K,
                    OUT * K * conv->rows * conv->columns / conv->parts);
 }
 
 /* Tasks there are: some rows of taps of OUT output channels and one part each, then those of single output channels. */
 NET_KERNEL int32_t net_conv_w_tasks(const int32_t OUT, const net_conv_w_t *conv, net_cut_t cut)
 {
-    return conv->parts * (conv->out / OUT + conv->out % OUT) * cut.parts;
+    return conv->groups * conv->parts * (conv->out / OUT + conv->out % OUT) * cut.parts;
+}
+
+/* Makes a worker's own `conv` that of one group; the number of the task in it, of `each`. */
+NET_KERNEL int32_t net_conv_w_group(net_conv_w_t *conv, int32_t task, int32_t each)
+{
+    const int32_t group = task / each;
+    conv->x += group * conv->x_group;
+    conv->dy += group * conv->y_group;
+    conv->dw += group * conv->w_group;
+    conv->groups = 1;
+    return task - group * each;
 }
 
 /* One task, of all images: `conv` is the worker's own, which says to accumulate from the second image on. */
@@ -227,13 +239,23 @@ NET_KERNEL void net_add_parts(int32_t core, int32_t cores, const int32_t PARTS, 
     {                                                                                                                   \
         net_conv_w_task(K, S, OUT, conv, cut, task, name##_block, name##_single);                                       \
     }                                                                                                                   \
+    NET_HOT void name##_group(const net_conv_w_t *conv, net_cut_t cut, int32_t task, int32_t each)                      \
+    {                                                                                                                   \
+        net_conv_w_t own = *conv;                                                                                       \
+        const int32_t at = net_conv_w_group(&own, task, each);                                                          \
+        name##_task(&own, cut, at);                                                                                     \
+    }                                                                                                                   \
     NET_HOT void name(net_conv_w_t *conv)                                                                               \
     {                                                                                                                   \
         const net_cut_t cut = net_conv_w_cut(K, OUT, conv);                                                             \
         const int32_t tasks = net_conv_w_tasks(OUT, conv, cut);                                                         \
         NET_ROLLED                                                                                                      \
-        for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed))                    \
-            name##_task(conv, cut, task);                                                                               \
+        for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed)) {                  \
+            if (conv->groups > 1)                                                                                       \
+                name##_group(conv, cut, task, tasks / conv->groups);                                                    \
+            else                                                                                                        \
+                name##_task(conv, cut, task);                                                                           \
+        }                                                                                                               \
     }
 
 #endif

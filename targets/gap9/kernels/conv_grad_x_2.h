@@ -164,15 +164,17 @@ typedef void (*net_grad_x_2_blocks_t)(const net_conv_t *conv, const float *x, co
 NET_KERNEL void net_grad_x_2(const int32_t K, const net_conv_t *conv, const net_grad_x_2_blocks_t blocks[4])
 {
     const int32_t pairs = (conv->rows + 1) / 2, whole = (conv->columns + 1) / 2 / 4, left = (conv->columns + 1) / 2 % 4;
-    const int32_t lines = conv->out * conv->images * pairs;
+    const int32_t lines = conv->groups * conv->out * conv->images * pairs;
     const net_cut_t cut = net_cut(lines, whole + (left > 0), 4 * K * K * conv->in);
     const int32_t tasks = lines * cut.parts;
     NET_ROLLED
     for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed)) {
-        const net_conv_task_t at = net_conv_task(task, cut, pairs, conv->images);
-        const float *x = conv->x + at.image * conv->x_image + at.row * conv->x_row + 4 * at.block;
-        const float *w = conv->w + at.channel * conv->w_out;
-        float *y = conv->y + at.image * conv->y_image + at.channel * conv->y_plane + 2 * at.row * conv->y_row + 8 * at.block;
+        const net_conv_task_t at = net_conv_task(task, cut, pairs, conv->images, conv->groups, conv->out);
+        const float *x =
+            conv->x + at.image * conv->x_image + at.group * conv->x_group + at.row * conv->x_row + 4 * at.block;
+        const float *w = conv->w + at.group * conv->w_group + at.channel * conv->w_out;
+        float *y = conv->y + at.image * conv->y_image + at.group * conv->y_group + at.channel * conv->y_plane +
+                   2 * at.row * conv->y_row + 8 * at.block;
         const int32_t there = whole - at.block, now = there < at.blocks ? there : at.blocks;
         const int32_t columns = conv->columns - 8 * at.block;
         const bool second_row = 2 * at.row + 1 < conv->rows;

@@ -10,7 +10,7 @@
 #include "conv_4x4.h"
 #include "conv_grad_w.h"
 #include "conv_grad_x_2.h"
-#include "depthwise_strip.h"
+#include "depthwise_strip_2.h"
 #include "xpulp.h"
 
 /* y[c] = bias[c] + image[c] * w[c]; for dX image is dY and y dX. For dW y is dY and w the result. */
@@ -27,10 +27,12 @@ typedef struct {
     int32_t workers;   /* so many frames are there: workers beyond have nothing to do */
     int32_t frame_row; /* floats in a row of a frame */
     int32_t most_rows; /* of y in a band; even */
+    int32_t parts;     /* of dW: sums of one part of the rows each; parts follow each other in w, to be added up later */
+    int32_t *claimed;  /* tasks of this call that are taken, 0 before it; in L1 */
     bool accumulate;   /* dW: add to w */
 } net_depthwise_t;
 
-typedef void (*net_plane_function_t)(const net_plane_t *plane);
+typedef void (*net_plane_function_t)(net_plane_t *plane);
 
 /* Rows of a frame for `rows` rows of y. */
 NET_KERNEL int32_t net_frame_rows(const int32_t K, const int32_t S, const bool GRAD_X, const int32_t PHASE_Y, int32_t rows)
@@ -78,17 +80,63 @@ NET_HOT void net_frame_fill(const net_depthwise_t *conv, float *frame, const flo
     }
 }
 
-/* Workers share out bands of all channels; those of dW channels, whose bands follow each other. */
+/* Parts of the rows of a tile of dW: a channel is a task, and few of them leave workers idle, unless 8 divides
+ * their number.
+ */
+NET_KERNEL int32_t net_depthwise_parts(int32_t channels, int32_t rows)
+{
+    const int32_t most = rows < 16 ? 1 : net_least(rows / 8, 8);
+    int32_t parts = 1;
+    while (parts < most && channels * parts < 32 && channels * parts % 8)
+        ++parts;
+    return parts;
+}
+
+/* Adds up the parts' sums, `part` elements each, after a barrier; one part is none. Workers share out elements. */
+NET_KERNEL void net_depthwise_add_parts(int32_t core, int32_t cores, float *dw, const float *sums, int32_t parts,
+                                        int32_t part, bool accumulate)
+{
+    const int32_t end = parts > 1 ? net_share(part, core + 1, cores) : 0;
+    NET_ROLLED
+    for (int32_t j = net_share(part, core, cores); j < end; ++j) {
+        float sum = accumulate ? dw[j] : 0.0f;
+        NET_ROLLED
+        for (int32_t p = 0; p < parts; ++p)
+            sum += sums[p * part + j];
+        dw[j] = sum;
+    }
+}
+
+/* Sums of dW of a channel that begin at zero, if they do. */
+NET_KERNEL void net_depthwise_start_w(const net_depthwise_t *conv, float *w, int32_t taps)
+{
+    if (conv->accumulate)
+        return;
+    NET_ROLLED
+    for (int32_t k = 0; k < taps; ++k)
+        w[k] = 0.0f;
+}
+
+/* A plane is a task, or some of its strips if there are few planes: what a task costs beside its rows is more than what
+ * workers gain by ending closer together.
+ */
+NET_KERNEL net_cut_t net_strips_cut(int32_t planes, int32_t strips)
+{
+    const int32_t wanted = planes < NET_TASKS_LEAST ? 1 + (NET_TASKS_LEAST - 1) / planes : 1;
+    const int32_t part = (strips + wanted - 1) / wanted;
+    return (net_cut_t){(strips + part - 1) / part, part};
+}
+
+/* Tasks are bands of all channels; of dW, whose sums follow each other, one part of all bands of a channel. */
 NET_KERNEL void net_depthwise(int32_t core, int32_t cores, const int32_t K, const int32_t S, const bool GRAD_X,
                               const bool W_SUMS, const int32_t PHASE_Y, const net_depthwise_t *conv,
                               net_plane_function_t function)
 {
     const int32_t bands = (conv->rows + conv->most_rows - 1) / conv->most_rows;
     const int32_t band = ((conv->rows + 1) / 2 + bands - 1) / bands * 2;
-    const int32_t each = W_SUMS ? conv->batch * bands : 1;
-    const int32_t tasks = W_SUMS ? conv->channels : conv->batch * conv->channels * bands;
-    const int32_t sharers = net_least(tasks, net_least(cores, conv->workers));
-    if (core >= sharers)
+    const int32_t parts = W_SUMS ? conv->parts : 1, each = W_SUMS ? conv->batch * bands : 1;
+    const int32_t tasks = W_SUMS ? conv->channels * parts : conv->batch * conv->channels * bands;
+    if (core >= net_least(tasks, net_least(cores, conv->workers)))
         return;
     float *const frame =
         net_frame_of(conv, core, net_frame_rows(K, S, GRAD_X, PHASE_Y, net_least(conv->rows, conv->most_rows)));
@@ -101,96 +149,123 @@ NET_KERNEL void net_depthwise(int32_t core, int32_t cores, const int32_t K, cons
         .above = true,
         .below = true,
     };
-    const int32_t end = tasks * (core + 1) / sharers * each;
     NET_ROLLED
-    for (int32_t task = tasks * core / sharers * each; task < end; ++task) {
-        const int32_t row = task % bands * band;
-        const int32_t item = W_SUMS ? task / bands % conv->batch : task / bands / conv->channels;
-        const int32_t channel = W_SUMS ? task / each : task / bands % conv->channels;
-        plane.rows = net_least(conv->rows - row, band);
-        plane.w = conv->w + channel * K * K;
-        plane.y = conv->y + item * conv->y_item + channel * conv->y_plane + row * conv->y_row;
-        plane.start = conv->bias ? conv->bias[channel] : 0.0f;
-        if (W_SUMS && task % each == 0 && !conv->accumulate) {
-            NET_ROLLED
-            for (int32_t k = 0; k < K * K; ++k)
-                plane.w[k] = 0.0f;
-        }
-        if (plane.rows <= 0)
-            continue;
-        net_frame_fill(conv, frame, conv->image + item * conv->image_item + channel * conv->image_plane,
-                       GRAD_X && S == 2 ? row / 2 : row * S, net_frame_rows(K, S, GRAD_X, PHASE_Y, plane.rows));
-        function(&plane);
-    }
-}
-
-/* 3x3 with stride 1 from the image itself. Workers take turns with the channels of a strip, strip after strip: so all run
- * the same code, which would not fit their instruction cache together with that of other strips. Few strips are cut in
- * bands of rows; but those of dW, where a channel is always the same worker's.
- */
-NET_KERNEL void net_depthwise_strips(int32_t core, int32_t cores, const bool GRAD_X, const bool W_SUMS,
-                                     const net_depthwise_t *conv, bool right)
-{
-    net_plane_t plane = {.x_row = conv->image_row, .y_row = conv->y_row, .reversed = GRAD_X};
-    const int32_t strips = (conv->columns + 3) / 4 * conv->batch * conv->channels;
-    const int32_t cut = strips < 32 ? conv->rows * strips / 32 : conv->rows, band = W_SUMS ? conv->rows : cut > 8 ? cut : 8;
-    int32_t next = core;
-    NET_ROLLED
-    for (int32_t column = 0; column < conv->columns; column += 4) {
-        const net_strip_t strip = net_strip_at(W_SUMS ? net_strip_w_of : net_strip_of, column, conv->columns,
-                                               conv->left > 0, right);
+    for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed)) {
+        const int32_t line = task / parts, part = task - line * parts; /* of dW: a channel */
+        if (W_SUMS)
+            net_depthwise_start_w(conv, conv->w + (part * conv->channels + line) * K * K, K * K);
+        const int32_t first = W_SUMS ? net_share(each, part, parts) : 0, end = W_SUMS ? net_share(each, part + 1, parts) : 1;
         NET_ROLLED
-        for (int32_t item = 0; item < conv->batch; ++item) {
-            const float *const image = conv->image + item * conv->image_item - conv->left + column;
-            float *const y = conv->y + item * conv->y_item + column;
-            NET_ROLLED
-            for (int32_t row = 0; row < conv->rows; row += band) {
-                const int32_t first = row - conv->top;
-                plane.rows = net_least(conv->rows - row, band);
-                plane.above = first >= 0;
-                plane.below = first + plane.rows + 1 < conv->image_rows;
-                NET_ROLLED
-                for (; next < conv->channels; next += cores) {
-                    plane.w = conv->w + next * 9;
-                    if (W_SUMS && column == 0 && item == 0 && !conv->accumulate) {
-                        NET_ROLLED
-                        for (int32_t k = 0; k < 9; ++k)
-                            plane.w[k] = 0.0f;
-                    }
-                    plane.start = conv->bias ? conv->bias[next] : 0.0f;
-                    strip(&plane, image + next * conv->image_plane + first * conv->image_row,
-                          y + next * conv->y_plane + row * conv->y_row);
-                }
-                next = W_SUMS ? core : next - conv->channels;
-            }
+        for (int32_t n = first; n < end; ++n) {
+            const int32_t at = W_SUMS ? n : line, row = at % bands * band;
+            const int32_t item = W_SUMS ? at / bands : at / bands / conv->channels;
+            const int32_t channel = W_SUMS ? line : at / bands % conv->channels;
+            plane.rows = net_least(conv->rows - row, band);
+            plane.w = conv->w + (part * conv->channels + channel) * K * K;
+            plane.y = conv->y + item * conv->y_item + channel * conv->y_plane + row * conv->y_row;
+            plane.start = conv->bias ? conv->bias[channel] : 0.0f;
+            if (plane.rows <= 0)
+                continue;
+            net_frame_fill(conv, frame, conv->image + item * conv->image_item + channel * conv->image_plane,
+                           GRAD_X && S == 2 ? row / 2 : row * S, net_frame_rows(K, S, GRAD_X, PHASE_Y, plane.rows));
+            function(&plane);
         }
     }
 }
 
-NET_KERNEL void net_depthwise_any_3x3(int32_t core, int32_t cores, const bool GRAD_X, const bool W_SUMS,
-                                      const net_depthwise_t *conv)
+/* A worker's own plane for strips of the image itself, for some rows. */
+NET_KERNEL net_plane_t net_strip_plane(const int32_t S, const bool GRAD_X, const net_depthwise_t *conv, int32_t row,
+                                       int32_t rows)
 {
-    const int32_t right = conv->columns + 2 - conv->left - conv->image_columns;
-    if (net_strips_direct(conv->top, conv->rows + 2 - conv->top - conv->image_rows, conv->left, right, conv->columns))
-        net_depthwise_strips(core, cores, GRAD_X, W_SUMS, conv, right > 0);
-    else
-        net_depthwise(core, cores, 3, 1, GRAD_X, W_SUMS, 0, conv, W_SUMS ? net_strips_w : net_strips);
+    const int32_t first = row * S - conv->top;
+    return (net_plane_t){
+        .rows = rows,
+        .columns = conv->columns,
+        .x_row = conv->image_row,
+        .y_row = conv->y_row,
+        .reversed = GRAD_X,
+        .above = first >= 0,
+        .below = first + (rows - 1) * S + 2 < conv->image_rows,
+        .no_left = conv->left > 0,
+        .no_right = (conv->columns - 1) * S + 3 - conv->left > conv->image_columns,
+    };
 }
 
-/* Forward, dX and dW of 3x3 with stride 1. */
+/* Forward and dX of 3x3 from the image itself: tasks are some strips of a plane. */
+NET_KERNEL void net_depthwise_strips(const int32_t S, const bool GRAD_X, const net_depthwise_t *conv)
+{
+    const int32_t planes = conv->batch * conv->channels;
+    const net_cut_t cut = net_strips_cut(planes, (conv->columns + 3) / 4);
+    const int32_t tasks = planes * cut.parts;
+    net_plane_t plane = net_strip_plane(S, GRAD_X, conv, 0, conv->rows);
+    const int32_t to_first = (1 - conv->top) * conv->image_row - conv->left;
+    NET_ROLLED
+    for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed)) {
+        const int32_t of = task / cut.parts, begin = 4 * cut.part * (task - of * cut.parts), end = begin + 4 * cut.part;
+        const int32_t item = conv->batch > 1 ? of / conv->channels : 0, channel = of - item * conv->channels;
+        plane.w = conv->w + channel * 9;
+        plane.start = conv->bias ? conv->bias[channel] : 0.0f;
+        const float *const x = conv->image + item * conv->image_item + channel * conv->image_plane + to_first;
+        float *const y = conv->y + item * conv->y_item + channel * conv->y_plane;
+        (S == 1 ? net_strips_columns : net_strided_columns)(&plane, x, y, begin, net_least(end, conv->columns));
+    }
+}
+
+/* dW of it: a task is one part of the rows of all images of a channel. */
+NET_KERNEL void net_depthwise_strips_w(const int32_t S, const net_depthwise_t *conv)
+{
+    const int32_t tasks = conv->channels * conv->parts, part = conv->channels * 9;
+    NET_ROLLED
+    for (int32_t task = net_claim(conv->claimed); task < tasks; task = net_claim(conv->claimed)) {
+        const int32_t channel = task / conv->parts, at = task - channel * conv->parts;
+        const int32_t row = net_share(conv->rows, at, conv->parts), end = net_share(conv->rows, at + 1, conv->parts);
+        net_plane_t plane = net_strip_plane(S, false, conv, row, end - row);
+        const float *x = conv->image + channel * conv->image_plane + (row * S + 1 - conv->top) * conv->image_row - conv->left;
+        float *y = conv->y + channel * conv->y_plane + row * conv->y_row;
+        plane.w = conv->w + at * part + channel * 9;
+        net_depthwise_start_w(conv, plane.w, 9);
+        NET_ROLLED
+        for (int32_t item = end > row ? conv->batch : 0; item > 0; --item, x += conv->image_item, y += conv->y_item)
+            (S == 1 ? net_strips_w_plane : net_strided_w_plane)(&plane, x, y);
+    }
+}
+
+NET_KERNEL void net_depthwise_any_3x3(int32_t core, int32_t cores, const int32_t S, const bool GRAD_X, const bool W_SUMS,
+                                      const net_depthwise_t *conv, net_plane_function_t framed)
+{
+    const int32_t right = (conv->columns - 1) * S + 3 - conv->left - conv->image_columns;
+    if (!net_strips_direct(conv->top, (conv->rows - 1) * S + 3 - conv->top - conv->image_rows, conv->left, right))
+        net_depthwise(core, cores, 3, S, GRAD_X, W_SUMS, 0, conv, framed);
+    else if (W_SUMS)
+        net_depthwise_strips_w(S, conv);
+    else
+        net_depthwise_strips(S, GRAD_X, conv);
+}
+
+/* Forward, dX and dW of 3x3 with stride 1; forward and dW with stride 2. */
 NET_HOT void net_depthwise_3x3(int32_t core, int32_t cores, const net_depthwise_t *conv)
 {
-    net_depthwise_any_3x3(core, cores, false, false, conv);
+    net_depthwise_any_3x3(core, cores, 1, false, false, conv, net_strips);
 }
 
 NET_HOT void net_depthwise_3x3_grad_x(int32_t core, int32_t cores, const net_depthwise_t *conv)
 {
-    net_depthwise_any_3x3(core, cores, true, false, conv);
+    net_depthwise_any_3x3(core, cores, 1, true, false, conv, net_strips);
 }
 
 NET_HOT void net_depthwise_3x3_grad_w(int32_t core, int32_t cores, const net_depthwise_t *conv)
 {
-    net_depthwise_any_3x3(core, cores, false, true, conv);
+    net_depthwise_any_3x3(core, cores, 1, false, true, conv, net_strips_w);
+}
+
+NET_HOT void net_depthwise_3x3_2(int32_t core, int32_t cores, const net_depthwise_t *conv)
+{
+    net_depthwise_any_3x3(core, cores, 2, false, false, conv, net_strided);
+}
+
+NET_HOT void net_depthwise_3x3_2_grad_w(int32_t core, int32_t cores, const net_depthwise_t *conv)
+{
+    net_depthwise_any_3x3(core, cores, 2, false, true, conv, net_strided_w);
 }
 
 /* Planes of larger kernels: a row of y at a time, as one channel of the blocked kernels. */
@@ -233,7 +308,7 @@ NET_KERNEL void net_plane_rows_2(const net_conv_t *conv, const net_plane_t *plan
     NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 3)                                                                         \
     NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 2)                                                                         \
     NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 1)                                                                         \
-    NET_HOT void name(const net_plane_t *plane)                                                                         \
+    NET_HOT void name(net_plane_t *plane)                                                                         \
     {                                                                                                                   \
         static const net_conv_blocks_t blocks[4] = {name##_1x1, name##_1x2, name##_1x3, name##_1x4};                    \
         const net_conv_t conv = net_plane_conv(K, plane);                                                               \
@@ -245,7 +320,7 @@ NET_KERNEL void net_plane_rows_2(const net_conv_t *conv, const net_plane_t *plan
     NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 3)                                                                   \
     NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 2)                                                                   \
     NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 1)                                                                   \
-    NET_HOT void name(const net_plane_t *plane)                                                                         \
+    NET_HOT void name(net_plane_t *plane)                                                                         \
     {                                                                                                                   \
         static const net_grad_x_2_blocks_t blocks[4] = {name##_1, name##_2, name##_3, name##_4};                        \
         const net_conv_t conv = net_plane_conv(K, plane);                                                               \
@@ -253,7 +328,7 @@ NET_KERNEL void net_plane_rows_2(const net_conv_t *conv, const net_plane_t *plan
     }
 
 #define NET_PLANE_W(name, K, S)                                                                                         \
-    NET_HOT void name(const net_plane_t *plane)                                                                         \
+    NET_HOT void name(net_plane_t *plane)                                                                         \
     {                                                                                                                   \
         const net_conv_w_t conv = {.columns = plane->columns, .x_row = plane->x_row, .y_row = plane->y_row,             \
                                    .accumulate = true};                                                                 \

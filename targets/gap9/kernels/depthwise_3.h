@@ -14,7 +14,12 @@ typedef struct {
     float *y;       /* of dW: dY, which is only read */
     int32_t rows, columns; /* of y */
     int32_t x_row, y_row;
-    bool reversed, above, below; /* of strips: whether x has a row above and below those of y */
+    bool reversed;
+    /* Of strips: whether x has a row above and below those of y, and lacks a column beside them; and of the strip that is
+     * computed masks of its first and last column of x.
+     */
+    bool above, below, no_left, no_right;
+    uint32_t left, right;
 } net_plane_t;
 
 /* A tile of E x P elements of y for every row and column of its window in x, that is, pixel by pixel: each pixel is loaded
@@ -138,7 +143,7 @@ NET_KERNEL void net_depthwise_plane(const int32_t S, const net_plane_t *plane, c
     NET_PLANE_BANDS(name, K, S, REVERSED, 1, 3, W_SUMS)                                                             \
     NET_PLANE_BANDS(name, K, S, REVERSED, 1, 2, W_SUMS)                                                             \
     NET_PLANE_BANDS(name, K, S, REVERSED, 1, 1, W_SUMS)                                                             \
-    NET_HOT void name(const net_plane_t *plane)                                                                         \
+    NET_HOT void name(net_plane_t *plane)                                                                               \
     {                                                                                                                   \
         static const net_plane_bands_t bands[8] = {name##_2x1, name##_2x2, name##_2x3, name##_2x4,                      \
                                                    name##_1x1, name##_1x2, name##_1x3, name##_1x4};                     \
@@ -218,7 +223,7 @@ typedef void (*net_plane_x_2_t)(const net_plane_t *plane, const float *x, float 
     NET_PLANE_X_2_BANDS(name, K, PHASE_Y, PHASE_X, 3)                                                               \
     NET_PLANE_X_2_BANDS(name, K, PHASE_Y, PHASE_X, 2)                                                               \
     NET_PLANE_X_2_BANDS(name, K, PHASE_Y, PHASE_X, 1)                                                               \
-    NET_HOT void name(const net_plane_t *plane)                                                                         \
+    NET_HOT void name(net_plane_t *plane)                                                                               \
     {                                                                                                                   \
         static const net_plane_x_2_t by[4] = {name##_1, name##_2, name##_3, name##_4};                                  \
         const int32_t pairs = (plane->columns + 1) / 2, whole = pairs / 4, left = pairs % 4;                            \
