@@ -34,7 +34,7 @@ def test_rows_are_cut_where_tasks_are_few_and_large(co: int, ci: int, size: int,
     kernel = call.operator.kernel(call)
     assert kernel
     assert ("reduce" in kernel.steps) == (parts > 1)
-    tile = {"n": 1, "co": co, "ci": ci, "oy": 4, "ox": size}
+    tile = {"n": 1, "g": 1, "co": co, "ci": ci, "oy": 4, "ox": size}
     padded = ci * (4 + 2 * pad) * (size + 2 * pad) if taps > 1 else 0
     sums = parts * co * ci * taps * taps if parts > 1 else 0
     assert kernel.scratch(tile) == 4 * (padded + sums)
