@@ -1000,10 +1000,10 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {2, 0, {5, -1}}, {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, 0, {5, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_0 = {{2, 3, false, 4104, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
-    {2712, 704, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
-    {5336, 360, {3440}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
-    {3416, 480, {3624}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv1_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_0 = {{2, 3, false, false, false, 6152, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
+    {2712, 704, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
+    {5336, 360, {5488}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
+    {3416, 480, {5672}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_0 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 1}, {0, 3}, {0, 3}}, true, false, 0, {
     {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}}, {0, {0, 0, 0, 0}, {5, 1, 3, 3}, {9, 9, 3, 1}},
@@ -1015,17 +1015,17 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[3]; net_block_t blocks[10]; } work_1 = {{3, 10, true, 0, 0}, {{BatchNormInternal_mean_1, 0}, {BatchNormInternal_variance_1, 0}, {BatchNormInternal_normalise_1, 2}}, {
-    {3416, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
-    {6256, 20, {3568}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
-    {6184, 20, {3592}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
-    {6232, 20, {3616}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* mean: bn1_mean */,
-    {6304, 20, {3640}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* var: bn1_var */,
-    {3896, 480, {3664}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: bn1_out */,
-    {6232, 20, {4144}, {0}, 10, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_mean: bn1_mean_next */,
-    {6304, 20, {4168}, {0}, 11, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_var: bn1_var_next */,
-    {6352, 20, {4192}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_mean: bn1/saved_mean */,
-    {6328, 20, {4216}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_inv_std: bn1/saved_inv_std */,
+static const struct { net_work_t head; net_phase_t phases[3]; net_block_t blocks[10]; } work_1 = {{3, 10, true, false, false, 0, 0}, {{BatchNormInternal_mean_1, 0}, {BatchNormInternal_variance_1, 0}, {BatchNormInternal_normalise_1, 2}}, {
+    {3416, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
+    {6256, 20, {5616}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
+    {6184, 20, {5640}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
+    {6232, 20, {5664}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* mean: bn1_mean */,
+    {6304, 20, {5688}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* var: bn1_var */,
+    {3896, 480, {5712}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: bn1_out */,
+    {6232, 20, {6192}, {0}, 10, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_mean: bn1_mean_next */,
+    {6304, 20, {6216}, {0}, 11, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_var: bn1_var_next */,
+    {6352, 20, {6240}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_mean: bn1/saved_mean */,
+    {6328, 20, {6264}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_inv_std: bn1/saved_inv_std */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[10]; } tile_1 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
@@ -1034,9 +1034,9 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 }};
 /* step: 'relu1' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[2]; } shape_2 = {{1, {0}, 1, 0, 2, 0x0, false}, {{120, 120, 1}}, {{120, -1, {-1, -1}}, {120, -1, {-1, -1}}}};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_2 = {{1, 2, true, 0, 0}, {{Relu_main_1, 0}}, {
-    {3896, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: bn1_out */,
-    {3896, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu1_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_2 = {{1, 2, true, false, false, 0, 0}, {{Relu_main_1, 0}}, {
+    {3896, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: bn1_out */,
+    {3896, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_2 = {{{0, 120}}, true, true, 0, {{0, {0}, {120}, {1}}, {0, {0}, {120}, {1}}}};
 /* step: 'conv2' */
@@ -1046,10 +1046,10 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, 2, {5, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {5, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_3 = {{2, 3, false, 4120, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
-    {3896, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: relu1_out */,
-    {0, 900, {3280}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
-    {1808, 480, {3640}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv2_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_3 = {{2, 3, false, false, false, 6168, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
+    {3896, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: relu1_out */,
+    {0, 900, {5328}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
+    {1808, 480, {5688}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv2_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_3 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
     {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}}, {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}},
@@ -1059,24 +1059,24 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[3]; } shape_4 = {{1, {0}, 1, 0, 3, 0x0, false}, {{120, 120, 1}}, {
     {120, -1, {-1, -1}}, {120, -1, {-1, -1}}, {120, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_4 = {{1, 3, true, 0, 0}, {{Add_main_1, 0}}, {
-    {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: conv2_out */,
-    {3896, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: relu1_out */,
-    {1808, 480, {4048}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: add_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_4 = {{1, 3, true, false, false, 0, 0}, {{Add_main_1, 0}}, {
+    {1808, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: conv2_out */,
+    {3896, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: relu1_out */,
+    {1808, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: add_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_4 = {{{0, 120}}, true, true, 0, {
     {0, {0}, {120}, {1}}, {0, {0}, {120}, {1}}, {0, {0}, {120}, {1}},
 }};
 /* step: 'relu2' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_5 = {{1, 2, true, 0, 0}, {{Relu_main_1, 0}}, {
-    {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: add_out */,
-    {1808, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu2_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_5 = {{1, 2, true, false, false, 0, 0}, {{Relu_main_1, 0}}, {
+    {1808, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: add_out */,
+    {1808, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu2_out */,
 }};
 /* step: 'pool' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[3]; } shape_5 = {{1, {0}, 2, 0, 3, 0x2, false}, {{5, 5, 1}, {24, 24, 1}}, {{5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}}};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_6 = {{1, 2, true, 0, 0}, {{GlobalAveragePool_main_1, 0}}, {
-    {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: relu2_out */,
-    {2352, 20, {3568}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: pool_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_6 = {{1, 2, true, false, false, 0, 0}, {{GlobalAveragePool_main_1, 0}}, {
+    {1808, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: relu2_out */,
+    {2352, 20, {5616}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: pool_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_5 = {{{0, 5}, {0, 24}}, true, true, 0, {{0, {0, 0}, {5, 24}, {24, 1}}, {0, {0}, {5}, {1}}}};
 /* step: 'classifier' */
@@ -1084,11 +1084,11 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[8];
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_7 = {{1, 4, true, 0, 0}, {{Gemm_main_1, 1}}, {
-    {2352, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: pool_flat_out */,
-    {6056, 60, {3112}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {6376, 12, {3176}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
-    {2288, 12, {3192}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_7 = {{1, 4, true, false, false, 0, 0}, {{Gemm_main_1, 1}}, {
+    {2352, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: pool_flat_out */,
+    {6056, 60, {5160}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
+    {6376, 12, {5224}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
+    {2288, 12, {5240}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_6 = {{{0, 1}, {0, 3}, {0, 5}}, true, true, 0, {
     {0, {0, 0}, {1, 5}, {5, 1}}, {0, {0, 0}, {3, 5}, {5, 1}}, {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0, 0}, {1, 3}, {3, 1}},
@@ -1097,11 +1097,11 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_7 = {{1, {0}, 2, 0, 6, 0x1, false}, {{1, 1, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_8 = {{2, 4, true, 0, 0}, {{SoftmaxCrossEntropyLoss_log_softmax_1, NET_ALONE}, {SoftmaxCrossEntropyLoss_loss_1, NET_ALONE}}, {
-    {2288, 12, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* scores: classifier_out */,
-    {6424, 4, {3104}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* labels: labels */,
-    {6432, 4, {3112}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* output: loss */,
-    {2400, 12, {3120}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_8 = {{2, 4, true, false, false, 0, 0}, {{SoftmaxCrossEntropyLoss_log_softmax_1, NET_ALONE}, {SoftmaxCrossEntropyLoss_loss_1, NET_ALONE}}, {
+    {2288, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* scores: classifier_out */,
+    {6424, 4, {5152}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* labels: labels */,
+    {6432, 4, {5160}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* output: loss */,
+    {2400, 12, {5168}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_7 = {{{0, 1}, {0, 3}}, true, true, 0, {
     {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0}, {1}, {1}}, {0, {0}, {1}, {1}}, {0, {0, 0}, {1, 3}, {3, 1}},
@@ -1110,11 +1110,11 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_8 = {{1, {0}, 2, 0, 6, 0x0, false}, {{1, 1, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_9 = {{1, 4, true, 0, 0}, {{SoftmaxCrossEntropyLossGrad_main_1, NET_ALONE}}, {
-    {6440, 4, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dY: loss_grad/one */,
-    {2400, 12, {3096}, {0}, 1, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
-    {6424, 4, {3112}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* label: labels */,
-    {2400, 12, {3120}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* d_scores: classifier_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_9 = {{1, 4, true, false, false, 0, 0}, {{SoftmaxCrossEntropyLossGrad_main_1, NET_ALONE}}, {
+    {6440, 4, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dY: loss_grad/one */,
+    {2400, 12, {5144}, {0}, 1, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
+    {6424, 4, {5160}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* label: labels */,
+    {2400, 12, {5168}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* d_scores: classifier_out_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_8 = {{{0, 1}, {0, 3}}, true, true, 0, {
     {0, {0}, {1}, {1}}, {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0}, {1}, {1}}, {0, {0, 0}, {1, 3}, {3, 1}},
@@ -1123,11 +1123,11 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_9 = {{1, {0}, 1, 0, 4, 0x0, false}, {{3, 3, 1}}, {
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_10 = {{1, 4, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {6392, 12, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_bias_grad.accumulation.buffer */,
-    {2400, 12, {3104}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_bias_grad */,
-    {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {6392, 12, {3120}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_bias_grad.accumulation.buf... */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_10 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {6392, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_bias_grad.accumulation.buffer */,
+    {2400, 12, {5152}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_bias_grad */,
+    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {6392, 12, {5168}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_bias_grad.accumulation.buf... */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_9 = {{{0, 3}}, true, true, 0, {
     {0, {0}, {3}, {1}}, {0, {0}, {3}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {3}, {1}},
@@ -1136,10 +1136,10 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_10 = {{1, {0}, 3, 0, 6, 0x4, false}, {{1, 1, 1}, {5, 5, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_11 = {{1, 3, true, 0, 0}, {{Gemm_main_2, 1}}, {
-    {2400, 12, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
-    {6056, 60, {3104}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {2376, 20, {3168}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: pool_flat_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_11 = {{1, 3, true, false, false, 0, 0}, {{Gemm_main_2, 1}}, {
+    {2400, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
+    {6056, 60, {5152}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
+    {2376, 20, {5216}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: pool_flat_out_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_10 = {{{0, 1}, {0, 5}, {0, 3}}, true, true, 0, {
     {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0, 0}, {3, 5}, {5, 1}}, {0, {0, 0}, {1, 5}, {5, 1}},
@@ -1148,10 +1148,10 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_11 = {{1, {0}, 3, 0, 6, 0x4, false}, {{3, 3, 1}, {5, 5, 1}, {1, 1, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_12 = {{1, 3, true, 0, 0}, {{Gemm_main_3, 1}}, {
-    {2400, 12, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
-    {2352, 20, {3104}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: pool_flat_out */,
-    {2288, 60, {3128}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_weight_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_12 = {{1, 3, true, false, false, 0, 0}, {{Gemm_main_3, 1}}, {
+    {2400, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
+    {2352, 20, {5152}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: pool_flat_out */,
+    {2288, 60, {5176}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_weight_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_11 = {{{0, 3}, {0, 5}, {0, 1}}, true, true, 0, {
     {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0, 0}, {1, 5}, {5, 1}}, {0, {0, 0}, {3, 5}, {5, 1}},
@@ -1160,11 +1160,11 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_12 = {{1, {0}, 1, 0, 4, 0x0, false}, {{15, 15, 1}}, {
     {15, -1, {-1, -1}}, {15, -1, {-1, -1}}, {1, -1, {-1, -1}}, {15, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_13 = {{1, 4, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {6120, 60, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_weight_grad.accumulation.b... */,
-    {2288, 60, {3152}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_weight_grad */,
-    {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {6120, 60, {3216}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_weight_grad.accumulation.b... */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_13 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {6120, 60, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_weight_grad.accumulation.b... */,
+    {2288, 60, {5200}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_weight_grad */,
+    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {6120, 60, {5264}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_weight_grad.accumulation.b... */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_12 = {{{0, 15}}, true, true, 0, {
     {0, {0}, {15}, {1}}, {0, {0}, {15}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {15}, {1}},
@@ -1173,16 +1173,16 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[4]; } shape_13 = {{1, {0}, 2, 0, 4, 0x0, false}, {{5, 5, 1}, {24, 24, 1}}, {
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_14 = {{1, 2, true, 0, 0}, {{GlobalAveragePoolGrad_main_1, 1}}, {
-    {2376, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* dY: pool_out_grad */,
-    {4376, 480, {3112}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* dX: relu2_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_14 = {{1, 2, true, false, false, 0, 0}, {{GlobalAveragePoolGrad_main_1, 1}}, {
+    {2376, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* dY: pool_out_grad */,
+    {4376, 480, {5160}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* dX: relu2_out_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_13 = {{{0, 5}, {0, 24}}, true, true, 0, {{0, {0, 0}, {5, 1}, {1, 1}}, {0, {0, 0}, {5, 24}, {24, 1}}}};
 /* step: 'relu2_grad/ReluGrad' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_15 = {{1, 3, true, 0, 0}, {{ReluGrad_main_1, 0}}, {
-    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu2_out_grad */,
-    {1808, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu2_out */,
-    {4376, 480, {4048}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: add_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_15 = {{1, 3, true, false, false, 0, 0}, {{ReluGrad_main_1, 0}}, {
+    {4376, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu2_out_grad */,
+    {1808, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu2_out */,
+    {4376, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: add_out_grad */,
 }};
 /* step: 'conv2_grad/ConvGrad/X' */
 static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_14 = {{3, {5}, 8, 1, 12, 0x20, false}, {
@@ -1191,10 +1191,10 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, 2, {5, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, 2, {5, -1}}, {5, -1, {-1, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_16 = {{2, 3, false, 4120, 384}, {{ConvGradX_main_1, NET_TEAM}, {ConvGradX_main_2, NET_TEAM}}, {
-    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* dY: add_out_grad */,
-    {0, 900, {3280}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
-    {4856, 480, {3640}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* dX: conv2_grad/ConvGrad.0 */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_16 = {{2, 3, false, false, false, 6168, 384}, {{ConvGradX_main_1, NET_TEAM}, {ConvGradX_main_2, NET_TEAM}}, {
+    {4376, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* dY: add_out_grad */,
+    {0, 900, {5328}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
+    {4856, 480, {5688}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* dX: conv2_grad/ConvGrad.0 */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_14 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
     {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}}, {0, {0, 0, 0, 0}, {2, 5, 3, 3}, {45, 9, 3, 1}},
@@ -1207,10 +1207,10 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, 2, {2, -1}},
     {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_17 = {{2, 3, false, 4120, 384}, {{ConvGradW_main_1, NET_TEAM}, {ConvGradW_main_2, NET_TEAM}}, {
-    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: add_out_grad */,
-    {3896, 480, {3568}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* X: relu1_out */,
-    {1808, 900, {3760}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dW: conv2_weight_grad */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_17 = {{2, 3, false, false, false, 6168, 384}, {{ConvGradW_main_1, NET_TEAM}, {ConvGradW_main_2, NET_TEAM}}, {
+    {4376, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: add_out_grad */,
+    {3896, 480, {5616}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* X: relu1_out */,
+    {1808, 900, {5808}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dW: conv2_weight_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_15 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
     {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}}, {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}},
@@ -1220,26 +1220,26 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_16 = {{2, {0}, 1, 1, 4, 0x0, false}, {{225, 120, 2}}, {
     {225, 5, {0, -1}}, {225, 5, {0, -1}}, {1, -1, {-1, -1}}, {225, 5, {0, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_18 = {{1, 4, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {904, 900, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* buffer: conv2_weight_grad.accumulation.buffer */,
-    {1808, 900, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* value: conv2_weight_grad */,
-    {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {904, 900, {4048}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* buffer_out: conv2_weight_grad.accumulation.buffer... */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_18 = {{1, 4, false, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {904, 900, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* buffer: conv2_weight_grad.accumulation.buffer */,
+    {1808, 900, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* value: conv2_weight_grad */,
+    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {904, 900, {6096}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* buffer_out: conv2_weight_grad.accumulation.buffer... */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_16 = {{{0, 120}}, true, true, 0, {
     {0, {0}, {120}, {1}}, {0, {0}, {120}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {120}, {1}},
 }};
 /* step: 'relu1_out_grad/Add' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_19 = {{1, 3, true, 0, 0}, {{Add_main_1, 0}}, {
-    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: add_out_grad */,
-    {4856, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: conv2_grad/ConvGrad.0 */,
-    {4376, 480, {4048}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: relu1_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_19 = {{1, 3, true, false, false, 0, 0}, {{Add_main_1, 0}}, {
+    {4376, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: add_out_grad */,
+    {4856, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: conv2_grad/ConvGrad.0 */,
+    {4376, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: relu1_out_grad */,
 }};
 /* step: 'relu1_grad/ReluGrad' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_20 = {{1, 3, true, 0, 0}, {{ReluGrad_main_1, 0}}, {
-    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu1_out_grad */,
-    {3896, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu1_out */,
-    {4376, 480, {4048}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: bn1_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_20 = {{1, 3, true, false, false, 0, 0}, {{ReluGrad_main_1, 0}}, {
+    {4376, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu1_out_grad */,
+    {3896, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu1_out */,
+    {4376, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: bn1_out_grad */,
 }};
 /* step: 'bn1_grad/BatchNormalizationGrad' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]; } shape_17 = {{1, {0}, 3, 0, 14, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
@@ -1247,15 +1247,15 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[8]; } work_21 = {{2, 8, true, 0, 0}, {{BatchNormalizationGrad_sums_1, 0}, {BatchNormalizationGrad_apply_1, 2}}, {
-    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* dY: bn1_out_grad */,
-    {3416, 480, {3568}, {0}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
-    {6256, 20, {4048}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
-    {6352, 20, {4072}, {0}, 7, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_mean: bn1/saved_mean */,
-    {6328, 20, {4096}, {0}, 8, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_inv_std: bn1/saved_inv_std */,
-    {4376, 480, {4120}, {0}, 9, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* dX: conv1_out_grad */,
-    {1808, 20, {4600}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dscale: bn1_scale_grad */,
-    {1832, 20, {4624}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dB: bn1_bias_grad */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[8]; } work_21 = {{2, 8, true, false, false, 0, 0}, {{BatchNormalizationGrad_sums_1, 0}, {BatchNormalizationGrad_apply_1, 2}}, {
+    {4376, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* dY: bn1_out_grad */,
+    {3416, 480, {5616}, {0}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
+    {6256, 20, {6096}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
+    {6352, 20, {6120}, {0}, 7, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_mean: bn1/saved_mean */,
+    {6328, 20, {6144}, {0}, 8, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_inv_std: bn1/saved_inv_std */,
+    {4376, 480, {6168}, {0}, 9, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* dX: conv1_out_grad */,
+    {1808, 20, {6648}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dscale: bn1_scale_grad */,
+    {1832, 20, {6672}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dB: bn1_bias_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[8]; } tile_17 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}},
@@ -1266,21 +1266,21 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_18 = {{1, {0}, 1, 0, 4, 0x0, false}, {{5, 5, 1}}, {
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_22 = {{1, 4, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {6280, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_scale_grad.accumulation.buffer */,
-    {1808, 20, {3112}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_scale_grad */,
-    {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {6280, 20, {3136}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_scale_grad.accumulation.buffer_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_22 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {6280, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_scale_grad.accumulation.buffer */,
+    {1808, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_scale_grad */,
+    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {6280, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_scale_grad.accumulation.buffer_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_18 = {{{0, 5}}, true, true, 0, {
     {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {5}, {1}},
 }};
 /* step: 'bn1_bias_grad/InPlaceAccumulatorV2' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_23 = {{1, 4, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {6208, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_bias_grad.accumulation.buffer */,
-    {1832, 20, {3112}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_bias_grad */,
-    {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {6208, 20, {3136}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_bias_grad.accumulation.buffer_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_23 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {6208, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_bias_grad.accumulation.buffer */,
+    {1832, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_bias_grad */,
+    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {6208, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_bias_grad.accumulation.buffer_out */,
 }};
 /* step: 'conv1_grad/ConvGrad/W' */
 static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_19 = {{2, {2}, 8, 1, 12, 0xe0, false}, {
@@ -1289,10 +1289,10 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {2, 0, {2, -1}},
     {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, 0, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 3, false, 4104, 468}, {{ConvGradW_main_3, NET_TEAM}, {ConvGradW_main_4, NET_TEAM}}, {
-    {4376, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: conv1_out_grad */,
-    {2712, 704, {3568}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* X: image */,
-    {1808, 360, {3920}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dW: conv1_weight_grad */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 3, false, false, false, 6152, 468}, {{ConvGradW_main_3, NET_TEAM}, {ConvGradW_main_4, NET_TEAM}}, {
+    {4376, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: conv1_out_grad */,
+    {2712, 704, {5616}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* X: image */,
+    {1808, 360, {5968}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dW: conv1_weight_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_19 = {{{0, 1}, {0, 5}, {0, 1}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
     {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}}, {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}},
@@ -1302,113 +1302,113 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_20 = {{1, {0}, 1, 0, 4, 0x0, false}, {{90, 90, 1}}, {
     {90, -1, {-1, -1}}, {90, -1, {-1, -1}}, {1, -1, {-1, -1}}, {90, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_25 = {{1, 4, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {5696, 360, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: conv1_weight_grad.accumulation.buffer */,
-    {1808, 360, {3448}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: conv1_weight_grad */,
-    {3072, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {5696, 360, {3808}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: conv1_weight_grad.accumulation.buffer... */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_25 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {5696, 360, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: conv1_weight_grad.accumulation.buffer */,
+    {1808, 360, {5496}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: conv1_weight_grad */,
+    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {5696, 360, {5856}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: conv1_weight_grad.accumulation.buffer... */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_20 = {{{0, 90}}, true, true, 0, {
     {0, {0}, {90}, {1}}, {0, {0}, {90}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {90}, {1}},
 }};
 /* update: 'conv1_weight/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_26 = {{1, 4, true, 0, 0}, {{SGD_main_1, 0}}, {
-    {5336, 360, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: conv1_weight */,
-    {5696, 360, {3448}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
-    {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {5336, 360, {3808}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: conv1_weight_updated */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_26 = {{1, 4, true, false, false, 0, 0}, {{SGD_main_1, 0}}, {
+    {5336, 360, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: conv1_weight */,
+    {5696, 360, {5496}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
+    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {5336, 360, {5856}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: conv1_weight_updated */,
 }};
 /* update: 'bn1_scale/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_27 = {{1, 4, true, 0, 0}, {{SGD_main_1, 0}}, {
-    {6256, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_scale */,
-    {6280, 20, {3112}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
-    {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {6256, 20, {3136}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_scale_updated */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_27 = {{1, 4, true, false, false, 0, 0}, {{SGD_main_1, 0}}, {
+    {6256, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_scale */,
+    {6280, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
+    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {6256, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_scale_updated */,
 }};
 /* update: 'bn1_bias/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_28 = {{1, 4, true, 0, 0}, {{SGD_main_1, 0}}, {
-    {6184, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_bias */,
-    {6208, 20, {3112}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
-    {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {6184, 20, {3136}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_bias_updated */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_28 = {{1, 4, true, false, false, 0, 0}, {{SGD_main_1, 0}}, {
+    {6184, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_bias */,
+    {6208, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
+    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {6184, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_bias_updated */,
 }};
 /* update: 'conv2_weight/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_29 = {{1, 4, false, 0, 0}, {{SGD_main_1, 0}}, {
-    {0, 900, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* weight: conv2_weight */,
-    {904, 900, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* gradient: conv2_weight_grad.accumulation.buffer */,
-    {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {0, 900, {4048}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* updated: conv2_weight_updated */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_29 = {{1, 4, false, false, false, 0, 0}, {{SGD_main_1, 0}}, {
+    {0, 900, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* weight: conv2_weight */,
+    {904, 900, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* gradient: conv2_weight_grad.accumulation.buffer */,
+    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {0, 900, {6096}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* updated: conv2_weight_updated */,
 }};
 /* update: 'classifier_weight/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_30 = {{1, 4, true, 0, 0}, {{SGD_main_1, 0}}, {
-    {6056, 60, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_weight */,
-    {6120, 60, {3152}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
-    {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {6056, 60, {3216}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_weight_updated */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_30 = {{1, 4, true, false, false, 0, 0}, {{SGD_main_1, 0}}, {
+    {6056, 60, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_weight */,
+    {6120, 60, {5200}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
+    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {6056, 60, {5264}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_weight_updated */,
 }};
 /* update: 'classifier_bias/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_31 = {{1, 4, true, 0, 0}, {{SGD_main_1, 0}}, {
-    {6376, 12, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_bias */,
-    {6392, 12, {3104}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
-    {3080, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {6376, 12, {3120}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_bias_updated */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_31 = {{1, 4, true, false, false, 0, 0}, {{SGD_main_1, 0}}, {
+    {6376, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_bias */,
+    {6392, 12, {5152}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
+    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {6376, 12, {5168}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_bias_updated */,
 }};
 /* infer: 'conv1' */
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_32 = {{2, 3, false, 4104, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
-    {2712, 704, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
-    {5336, 360, {3440}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
-    {1808, 480, {3624}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv1_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_32 = {{2, 3, false, false, false, 6152, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
+    {2712, 704, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
+    {5336, 360, {5488}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
+    {1808, 480, {5672}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv1_out */,
 }};
 /* infer: 'bn1' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[10]; } shape_21 = {{1, {0}, 3, 0, 10, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[6]; } work_33 = {{1, 6, true, 0, 0}, {{BatchNormalization_main_1, 2}}, {
-    {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: infer/conv1_out */,
-    {6256, 20, {3568}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
-    {6184, 20, {3592}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
-    {6232, 20, {3616}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_mean: bn1_mean */,
-    {6304, 20, {3640}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_var: bn1_var */,
-    {1808, 480, {3664}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: infer/bn1_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[6]; } work_33 = {{1, 6, true, false, false, 0, 0}, {{BatchNormalization_main_1, 2}}, {
+    {1808, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: infer/conv1_out */,
+    {6256, 20, {5616}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
+    {6184, 20, {5640}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
+    {6232, 20, {5664}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_mean: bn1_mean */,
+    {6304, 20, {5688}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_var: bn1_var */,
+    {1808, 480, {5712}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: infer/bn1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[6]; } tile_21 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
     {0, {0}, {5}, {1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}},
 }};
 /* infer: 'relu1' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_34 = {{1, 2, true, 0, 0}, {{Relu_main_1, 0}}, {
-    {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/bn1_out */,
-    {1808, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu1_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_34 = {{1, 2, true, false, false, 0, 0}, {{Relu_main_1, 0}}, {
+    {1808, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/bn1_out */,
+    {1808, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu1_out */,
 }};
 /* infer: 'conv2' */
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_35 = {{2, 3, false, 4120, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
-    {1808, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: infer/relu1_out */,
-    {0, 900, {3280}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
-    {3416, 480, {3640}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv2_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_35 = {{2, 3, false, false, false, 6168, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
+    {1808, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: infer/relu1_out */,
+    {0, 900, {5328}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
+    {3416, 480, {5688}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv2_out */,
 }};
 /* infer: 'add' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_36 = {{1, 3, true, 0, 0}, {{Add_main_1, 0}}, {
-    {3416, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: infer/conv2_out */,
-    {1808, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: infer/relu1_out */,
-    {3416, 480, {4048}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: infer/add_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_36 = {{1, 3, true, false, false, 0, 0}, {{Add_main_1, 0}}, {
+    {3416, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: infer/conv2_out */,
+    {1808, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: infer/relu1_out */,
+    {3416, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: infer/add_out */,
 }};
 /* infer: 'relu2' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_37 = {{1, 2, true, 0, 0}, {{Relu_main_1, 0}}, {
-    {3416, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/add_out */,
-    {3416, 480, {3568}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu2_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_37 = {{1, 2, true, false, false, 0, 0}, {{Relu_main_1, 0}}, {
+    {3416, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/add_out */,
+    {3416, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu2_out */,
 }};
 /* infer: 'pool' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_38 = {{1, 2, true, 0, 0}, {{GlobalAveragePool_main_1, 0}}, {
-    {3416, 480, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: infer/relu2_out */,
-    {1808, 20, {3568}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: infer/pool_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_38 = {{1, 2, true, false, false, 0, 0}, {{GlobalAveragePool_main_1, 0}}, {
+    {3416, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: infer/relu2_out */,
+    {1808, 20, {5616}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: infer/pool_out */,
 }};
 /* infer: 'classifier' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_39 = {{1, 4, true, 0, 0}, {{Gemm_main_1, 1}}, {
-    {1808, 20, {3088}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: infer/pool_flat_out */,
-    {6056, 60, {3112}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {6376, 12, {3176}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
-    {6408, 12, {3192}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: infer/classifier_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_39 = {{1, 4, true, false, false, 0, 0}, {{Gemm_main_1, 1}}, {
+    {1808, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: infer/pool_flat_out */,
+    {6056, 60, {5160}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
+    {6376, 12, {5224}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
+    {6408, 12, {5240}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: infer/classifier_out */,
 }};
 
 /* ---- entries ------------------------------------------------------------------------------------------------- */
@@ -1508,7 +1508,7 @@ static const net_group_t infer_groups[] = {
 
 static const net_entry_t infer_entry = {infer_groups, regions, 8, NET_CORES, 32};
 
-enum { RESET_ADDRESS = 3072, LEARNING_RATE_ADDRESS = 3080 }; /* in L1 */
+enum { RESET_ADDRESS = 5120, LEARNING_RATE_ADDRESS = 5128 }; /* in L1 */
 
 int net_init(void) { return net_memory_open(NET_L1_BYTES, NET_L2_BYTES, NET_L3_BYTES); }
 
