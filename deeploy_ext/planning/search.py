@@ -58,8 +58,9 @@ def ladder(loop: Loop) -> list[int]:
     parts = 1
     while parts < 2 * min(loop.extent, MOST_TILES):
         size = max(1, -(-loop.extent // parts))
-        if size > 64:
-            size = min(-(-size // 8) * 8, loop.extent)
+        if size > 8:  # kernels take 4 channels or pixels at once, and 2 rows of a result with strides
+            unit = 8 if size > 64 else 4
+            size = min(-(-size // unit) * unit, loop.extent)
         sizes[size] = None
         parts += max(1, parts // 4)
     smallest = -(-loop.extent // MOST_TILES)

@@ -245,30 +245,25 @@ static void compute_parts(const net_phase_t *phase, const net_tile_t *tile, net_
     }
 }
 
-OWN_FRAME static void compute(net_walker_t *w, int32_t core, int32_t cores)
+OWN_FRAME static void compute(net_walker_t *w, int32_t p, int32_t core, int32_t cores)
 {
     const net_tile_t *const tile = w->tile;
-    const net_nest_t *const nest = w->nest;
+    const net_phase_t phase = w->nest->work.phases[p];
     net_range_t range; /* set field by field: clearing what no loop uses would take longer than a barrier */
     range.core = core;
     range.cores = cores;
     range.first = tile->first;
     range.last = tile->last;
-    for (int32_t p = 0; p < nest->work.head.phase_count; ++p) {
-        const net_phase_t phase = nest->work.phases[p];
-        for (int32_t i = 0; i < nest->shape.head.loop_count; ++i) {
-            range.begin[i] = tile->loop[i].start;
-            range.end[i] = tile->loop[i].start + tile->loop[i].size;
-        }
-        range.leader = core == 0;
-        range.claimed = &w->claimed[p];
-        if (p > 0)
-            pi_cl_team_barrier();
-        if (phase.core_loop >= 0)
-            compute_parts(&phase, tile, &range);
-        else if (phase.core_loop == NET_TEAM || core == 0)
-            phase.body(tile, &range);
+    range.leader = core == 0;
+    range.claimed = &w->claimed[p];
+    for (int32_t i = 0; i < w->nest->shape.head.loop_count; ++i) {
+        range.begin[i] = tile->loop[i].start;
+        range.end[i] = tile->loop[i].start + tile->loop[i].size;
     }
+    if (phase.core_loop >= 0)
+        compute_parts(&phase, tile, &range);
+    else if (phase.core_loop == NET_TEAM || core == 0)
+        phase.body(tile, &range);
 }
 
 void net_walk(void *argument)
@@ -280,10 +275,13 @@ void net_walk(void *argument)
         start(w, entry);
     pi_cl_team_barrier();
     while (w->tile) {
-        if (core == 0)
-            work_behind(w);
-        compute(w, core, cores);
-        pi_cl_team_barrier();
+        const int32_t last = w->nest->work.head.phase_count - 1;
+        for (int32_t p = 0; p <= last; ++p) {
+            if (core == 0 && p == last) /* where most of the work is, and is claimed */
+                work_behind(w);
+            compute(w, p, core, cores);
+            pi_cl_team_barrier();
+        }
         if (core == 0)
             turn(w);
         pi_cl_team_barrier();

@@ -94,6 +94,7 @@ static void Conv_main_2(const net_tile_t *tile, const net_range_t *range)
         .w_out = W_box->stride[0],
         .images = (range->end[LOOP_N] - range->begin[LOOP_N]),
         .y_image = Y_box->stride[0],
+        .groups = 1,
         .claimed = range->claimed,
         .accumulate = !range->first,
     };
@@ -236,6 +237,7 @@ static void Conv_main_4(const net_tile_t *tile, const net_range_t *range)
         .w_out = W_box->stride[0],
         .images = (range->end[LOOP_N] - range->begin[LOOP_N]),
         .y_image = Y_box->stride[0],
+        .groups = 1,
         .claimed = range->claimed,
         .accumulate = !range->first,
     };
@@ -768,6 +770,7 @@ static void ConvGradX_main_2(const net_tile_t *tile, const net_range_t *range)
         .images = (range->end[LOOP_N] - range->begin[LOOP_N]),
         .x_image = (range->end[LOOP_CO] - range->begin[LOOP_CO]) * rows * columns,
         .y_image = dX_box->stride[0],
+        .groups = 1,
         .claimed = range->claimed,
         .accumulate = !range->first,
     };
@@ -822,6 +825,7 @@ static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
         .part = 0,
         .images = (range->end[LOOP_N] - range->begin[LOOP_N]),
         .y_image = dY_box->stride[0],
+        .groups = 1,
         .claimed = range->claimed,
         .accumulate = !range->first,
     };
@@ -938,6 +942,7 @@ static void ConvGradW_main_4(const net_tile_t *tile, const net_range_t *range)
         .part = 0,
         .images = (range->end[LOOP_N] - range->begin[LOOP_N]),
         .y_image = dY_box->stride[0],
+        .groups = 1,
         .claimed = range->claimed,
         .accumulate = !range->first,
     };
