@@ -6,7 +6,7 @@ import argparse
 import difflib
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from deeploy_ext.errors import BadInputError
@@ -82,13 +82,18 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
 
-def add_engine_options(top: argparse.ArgumentParser) -> Any:
-    """The options that say what runs the emitted C, in a group of their own, which is returned."""
+ENGINES = ("host", "gvsoc", "board", "auto")
+BOARDS = ("gap9like", "pulp-open")
+
+
+def add_engine_options(top: argparse.ArgumentParser, engines: Sequence[str] = ENGINES, boards: Sequence[str] = BOARDS) -> Any:
+    """The options that say what runs the emitted C, in a group of their own, which is returned. Defaults: the last of the
+    engines, the first of the boards."""
     engine = top.add_argument_group("engine")
-    engine.add_argument("--engine", choices=("host", "gvsoc", "board", "auto"), default="auto", help="what runs the C")
+    engine.add_argument("--engine", choices=engines, default=engines[-1], help="what runs the C")
     engine.add_argument("--cc", type=place, metavar="CC", help="C compiler; for gvsoc a RISC-V one, or ziglang")
     engine.add_argument("--gvsoc", type=place, metavar="DIR", help="install folder of GVSoC (default: GVSOC_HOME, PATH, ...)")
-    engine.add_argument("--gvsoc-target", choices=("gap9like", "pulp-open"), default="gap9like", help="simulated board")
+    engine.add_argument("--gvsoc-target", choices=boards, default=boards[0], help="simulated board")
     engine.add_argument("--isa", choices=("xpulp", "rv32"), default="xpulp", help="gvsoc: instructions kernels may use")
     engine.add_argument("--time-limit", type=number(1e-3, 1e6), metavar="S", help="seconds that a run may take")
     return engine

@@ -81,8 +81,8 @@ def test_wrong_code_is_found_and_not_kept(
         emitted = emit(*arguments)
         code = emitted.directory / "net.c"
         text = code.read_text()
-        assert "- rate *" in text
-        code.write_text(text.replace("- rate *", "+ rate *"))
+        assert "const float rate = learning_rate[0];" in text
+        code.write_text(text.replace("const float rate = learning_rate[0];", "const float rate = -learning_rate[0];"))
         return emitted
 
     monkeypatch.setattr(pipeline, "emit", uphill)

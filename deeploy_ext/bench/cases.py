@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -60,15 +61,19 @@ def load_cases(path: Path = SHAPES, operators: Sequence[str] = ()) -> list[Case]
     for kind, layers in listed.items():
         if kind not in KINDS:
             raise BadInputError(f"--shapes: '{path}' lists '{kind}'; known are {', '.join(sorted(KINDS))}.")
+        if not isinstance(layers, list) or not all(isinstance(layer, dict) for layer in layers):
+            raise BadInputError(f"--shapes: '{path}': {kind} is not a list of layers; see {SHAPES}.")
         for layer in layers:
             try:
-                cases += KINDS[kind](layer)
-            except (KeyError, TypeError, ValueError) as error:
-                raise BadInputError(f"--shapes: '{path}': {kind} {layer} is not complete ({error!r}); see {SHAPES}.") from error
+                cases += _cases(kind, layer)
+            except (ValueError, BadInputError) as error:
+                raise BadInputError(f"--shapes: '{path}': {kind} {layer}: {error}") from error
+    if not cases:
+        raise BadInputError(f"--shapes: '{path}' lists no layer; give a list like {SHAPES}.")
     known = {case.operator.op_type.lower(): case.operator.op_type for case in cases}
     for name in operators:
         if name.lower() not in known:
-            raise BadInputError(f"--op {name}: no layer of the list has it; listed are {', '.join(sorted(known.values()))}.")
+            raise BadInputError(f"--op '{name}': no layer of the list has it; listed are {', '.join(sorted(known.values()))}.")
     wanted = {name.lower() for name in operators}
     distinct = {(case.name, repr(case.attributes)): case for case in cases}.values()
     return [case for case in distinct if not wanted or case.operator.op_type.lower() in wanted]
@@ -86,18 +91,57 @@ def output_types(operator: Operator, inputs: Mapping[str, Shape], attributes: Ma
     return operator.infer(Invocation(operator.op_type, operator, given, (), {**operator.attributes, **attributes}))
 
 
-def _shape(sizes: Sequence[Any]) -> Shape:
-    if any(not isinstance(size, int) or size < 1 for size in sizes):
-        raise ValueError(f"{sizes} are not sizes")
+MOST = 1 << 21
+"""Elements of a tensor, at most: more than L3 holds."""
+
+_KEYS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "conv": (("of", "x", "w"), ("stride", "strides", "pad", "pads", "group")),
+    "gemm": (("of", "m", "k", "n"), ()),
+    **dict.fromkeys(("normalisation", "elementwise", "pooling", "parameter"), (("of", "x"), ())),
+}
+"""What a layer of each kind has to say, and may say."""
+
+
+def _cases(kind: str, layer: Mapping[str, Any]) -> list[Case]:
+    """The cases of a layer. Raises ValueError in words that end a sentence."""
+    needed, possible = _KEYS[kind]
+    for key in needed:
+        if key not in layer:
+            raise ValueError(f"'{key}' is missing; a layer has {', '.join((*needed, *possible))}.")
+    for key in layer:
+        if key not in (*needed, *possible):
+            raise ValueError(f"'{key}' is not known; a layer has {', '.join((*needed, *possible))}.")
+    if not isinstance(layer["of"], str):
+        raise ValueError("'of' is not a text; name the layer.")
+    for one, two in (("stride", "strides"), ("pad", "pads")):
+        if one in layer and two in layer:
+            raise ValueError(f"'{one}' and '{two}' say the same; leave one out.")
+    return KINDS[kind](layer)
+
+
+def _shape(sizes: Any, rank: int | None = None) -> Shape:
+    whole = isinstance(sizes, list) and all(type(size) is int and size > 0 for size in sizes)
+    if not whole or not sizes or (rank and len(sizes) != rank):
+        raise ValueError(f"{sizes} are not {rank or 'some'} sizes; give whole numbers from 1.")
+    if math.prod(sizes) > MOST:
+        raise ValueError(f"{sizes} are more than {MOST} elements; give a smaller layer.")
     return tuple(sizes)
 
 
+def _counts(layer: Mapping[str, Any], key: str, default: int, count: int) -> list[int]:
+    """A list of numbers of an attribute, or one number for all of them."""
+    given = layer.get(f"{key}s", [layer.get(key, default)] * count)
+    if not isinstance(given, list) or any(type(number) is not int for number in given):
+        raise ValueError(f"'{key}' is not of whole numbers; correct it.")
+    return given
+
+
 def _conv(layer: Mapping[str, Any]) -> list[Case]:
-    x, w = _shape(layer["x"]), _shape(layer["w"])
+    x, w = _shape(layer["x"], 4), _shape(layer["w"], 4)
     attributes = {
-        "strides": list(layer.get("strides", [layer.get("stride", 1)] * 2)),
-        "pads": list(layer.get("pads", [layer.get("pad", 0)] * 4)),
-        "group": layer.get("group", 1),
+        "strides": _counts(layer, "stride", 1, 2),
+        "pads": _counts(layer, "pad", 0, 4),
+        "group": _counts(layer, "group", 1, 1)[0],
     }
     (y,) = output_types(_operator("Conv"), {"X": x, "W": w}, attributes)
     return [
@@ -108,7 +152,9 @@ def _conv(layer: Mapping[str, Any]) -> list[Case]:
 
 
 def _gemm(layer: Mapping[str, Any]) -> list[Case]:
-    m, k, n = _shape([layer["m"], layer["k"], layer["n"]])
+    m, k, n = (_shape([layer[size]])[0] for size in ("m", "k", "n"))
+    for sides in ((m, k), (k, n), (m, n)):
+        _shape(list(sides))
     gemm = _operator("Gemm")
     return [
         Case(f"{layer['of']}, forward", gemm, {"A": (m, k), "B": (n, k), "C": (n,)}, {"transB": 1}),
@@ -118,7 +164,7 @@ def _gemm(layer: Mapping[str, Any]) -> list[Case]:
 
 
 def _normalisation(layer: Mapping[str, Any]) -> list[Case]:
-    x = _shape(layer["x"])
+    x = _shape(layer["x"], 4)
     c = x[1:2]
     forward = {"X": x, "scale": c, "B": c, "mean": c, "var": c}
     backward = {"dY": x, "X": x, "scale": c, "saved_mean": c, "saved_inv_std": c}
@@ -135,7 +181,7 @@ def _elementwise(layer: Mapping[str, Any]) -> list[Case]:
 
 
 def _pooling(layer: Mapping[str, Any]) -> list[Case]:
-    x = _shape(layer["x"])
+    x = _shape(layer["x"], 4)
     small = (*x[:2], *(1 for _ in x[2:]))
     return [
         Case(layer["of"], _operator("GlobalAveragePool"), {"X": x}),

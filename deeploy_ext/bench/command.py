@@ -25,11 +25,15 @@ def parser() -> Parser:
     """The command line of ``deeployRunner bench``."""
     top = Parser(
         prog="deeployRunner bench",
-        description="Measures every kernel over a list of layers and checks its numbers; exit status as deeployRunner's",
+        description="Measures every kernel over a list of layers and checks its numbers; exit status as deeployRunner's. "
+        "On gvsoc cycles are measured (all layers: two minutes), on the host they are predicted.",
+        epilog="columns: cycles in all, of kernels (the slowest core), waiting for transfers; MAC/cycle of kernels; share of "
+        "the limit that was reached; predicted cycles and their error; what worker 0 lost of a kernel's cycles to loads, "
+        "instruction fetches, L1 banks, the shared FPU",
         allow_abbrev=False,
     )
     top.add_argument("--op", metavar="OP,...", help="only these operators, e.g. conv,convgradx (default: all of the list)")
-    top.add_argument("--shapes", type=place, metavar="FILE", help=f"list of layers (default: {SHAPES.name} of this package)")
+    top.add_argument("--shapes", type=place, metavar="FILE", help=f"list of layers (default: {SHAPES})")
     top.add_argument("--db", action="store_true", help="allow double buffering")
     top.add_argument("--l1", type=size, metavar="BYTES", help="total L1, stacks and runtime included: little makes many tiles")
     top.add_argument("--kernels", choices=("fast", "portable"), default="fast", help="as for networks (default: fast)")
@@ -40,8 +44,18 @@ def parser() -> Parser:
         "--fit", action="store_true", help="run all once more with little L1, fit the cost model and print its constants"
     )
     top.add_argument("--json", metavar="FILE", help="write what was measured as JSON")
-    add_engine_options(top)
+    add_engine_options(top, ("host", "gvsoc", "auto"))
     return top
+
+
+def _names(text: str | None) -> list[str]:
+    """Operators of ``--op``, in any spelling; none: all."""
+    if text is None:
+        return []
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise UsageError(f"argument --op: '{text}' is not a list of operators; give names with commas between, e.g. conv,gemm")
+    return names
 
 
 def bench(given: Sequence[str]) -> int:
@@ -56,18 +70,22 @@ def bench(given: Sequence[str]) -> int:
         return EXIT_PASS
     if args.fit and args.db:
         raise UsageError("argument --fit: the model is fitted to nests without double buffering; leave --db out")
+    if args.json is not None and args.shapes and Path(args.json).exists() and Path(args.json).samefile(args.shapes):
+        raise UsageError(f"argument --json: '{args.json}' is what --shapes reads; write to another place")
     target = load_target("gap9")
-    cases = load_cases(Path(args.shapes) if args.shapes else SHAPES, args.op.split(",") if args.op else ())
+    if args.l1 and args.l1 > target.levels["L1"].capacity:
+        raise UsageError(f"argument --l1: '{target.name}' has {target.levels['L1'].capacity} bytes; give at most that")
+    cases = load_cases(Path(args.shapes) if args.shapes else SHAPES, _names(args.op))
     engine = engines.select(
         engines.EngineOptions(args.engine, args.cc, args.gvsoc, args.gvsoc_target, args.isa, args.time_limit, events=True)
     )
     if args.fit and engine.name != "gvsoc":
         raise UsageError(f"argument --fit: engine {engine.name} measures no cycles; add --engine gvsoc")
     options = PlanOptions(double_buffer=args.db, l1=args.l1, default_level="L2", kernels=args.kernels, dispatch=args.dispatch)
-    output = OutputFile("--json", args.json) if args.json else None
+    output = OutputFile("--json", args.json) if args.json is not None else None
     rows: list[Row] = []
     try:
-        print(f"engine {engine.name}: {engine.note}")
+        print(": ".join(filter(None, (f"engine {engine.name}", engine.note))))
         for plan in (options, replace(options, l1=LITTLE_L1)) if args.fit else (options,):
             print(head(engine.name == "gvsoc"))
             for row in run_cases(cases, engine, target, plan):

@@ -96,7 +96,7 @@ def _compiler(name: str) -> RiscvCompiler | None:
         if importlib.util.find_spec("ziglang") is None:
             return None
         target = ("-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m+c+zicsr+zifencei+zfinx", "-mabi=ilp32")
-        flags = (*target, "-mno-relax", "-fno-sanitize=all", "-G0")
+        flags = (*target, "-mno-relax", "-fno-sanitize=all", "-fomit-frame-pointer", "-G0")
         return RiscvCompiler((sys.executable, "-m", "ziglang", "cc"), "zig", (*flags, *_COMMON), (*flags, *_LINK))
     path = shutil.which(name)
     if path is None:
