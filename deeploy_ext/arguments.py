@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from deeploy_ext.errors import BadInputError
+from deeploy_ext.toolchain.gvsoc import TARGETS
 
 _SIZE = re.compile(r"([0-9]{1,18})(k|KiB|M|MiB)?")
 _FACTOR = {None: 1, "k": 1024, "KiB": 1024, "M": 1024**2, "MiB": 1024**2}
@@ -81,12 +84,35 @@ class Parser(argparse.ArgumentParser):
             message += f"; did you mean {near[0]}?" if near else "; see --help"
         raise UsageError(message)
 
+    def answer(self, given: Sequence[str]) -> argparse.Namespace | None:
+        """What is asked for; None: --help or --version has printed it already."""
+        try:
+            return self.parse_args(given)
+        except SystemExit:
+            return None
+
+
+def spare_inputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None], *besides: tuple[str, str]) -> None:
+    """Refuse to write over what is read: paths by their option; ``besides`` are pairs of options that may name one file."""
+    for (read, source), (written, target) in itertools.product(inputs.items(), outputs.items()):
+        if source and target and (read, written) not in besides and _same_file(source, target):
+            raise UsageError(f"argument {written}: '{target}' is what {read} reads; write to another place")
+
+
+def _same_file(a: str, b: str) -> bool:
+    """Whether both are there and the same; names that no file can have are not."""
+    try:
+        return Path(a).samefile(b)
+    except (OSError, ValueError):
+        return False
+
 
 ENGINES = ("host", "gvsoc", "board", "auto")
-BOARDS = ("gap9like", "pulp-open")
 
 
-def add_engine_options(top: argparse.ArgumentParser, engines: Sequence[str] = ENGINES, boards: Sequence[str] = BOARDS) -> Any:
+def add_engine_options(
+    top: argparse.ArgumentParser, engines: Sequence[str] = ENGINES, boards: Sequence[str] = tuple(TARGETS)
+) -> Any:
     """The options that say what runs the emitted C, in a group of their own, which is returned. Defaults: the last of the
     engines, the first of the boards."""
     engine = top.add_argument_group("engine")

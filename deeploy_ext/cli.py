@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 
 from deeploy_ext import __version__
-from deeploy_ext.arguments import Parser, UsageError, add_engine_options, count, named, number, place, seed, size
+from deeploy_ext.arguments import Parser, UsageError, add_engine_options, count, named, number, place, seed, size, spare_inputs
 from deeploy_ext.errors import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TOOL, DeeployError
 
 EXITS = """\
@@ -139,9 +137,8 @@ def _main(given: Sequence[str]) -> int:
         from deeploy_ext.bench.gate_command import cycles
 
         return cycles(given[1:])
-    try:
-        args = parser().parse_args(given)
-    except SystemExit:  # --help and --version have printed what was asked for
+    args = parser().answer(given)
+    if args is None:
         return EXIT_PASS
     from deeploy_ext import pipeline  # late: a usage error needs no onnxruntime
     from deeploy_ext.harness.files import Outputs
@@ -198,7 +195,11 @@ def _main(given: Sequence[str]) -> int:
     for option, value in useless.items():
         if board and value is not None:
             raise UsageError(f"argument {option}: --engine board builds and runs nothing; leave one of them out")
-    _spare_inputs(args)
+    spare_inputs(
+        {"-t": args.test, "--data": args.data, "--plan": args.plan, "--optimizer": args.optimizer},
+        {"--json": args.json, "--out": args.out, "--dump": args.dump, "--save-weights": args.save_weights},
+        ("-t", "--save-weights"),  # weights may go back into the model they came from
+    )
     with Outputs(json_file=args.json, out=args.out, dump=args.dump, weights=args.save_weights) as outputs:
         if args.plan_only:
             planned = pipeline.plan_only(options, outputs, terminal)
@@ -221,23 +222,6 @@ def _main(given: Sequence[str]) -> int:
         if outputs.out and not proven:
             terminal.line(f"{outputs.out.path} was not written, because its numbers are wrong; --dump shows the C")
     return report.exit_status
-
-
-def _spare_inputs(args: argparse.Namespace) -> None:
-    """Refuse to write over what the run reads. Weights may go back into the model they came from."""
-    inputs = {"-t": args.test, "--data": args.data, "--plan": args.plan, "--optimizer": args.optimizer}
-    outputs = {"--json": args.json, "--out": args.out, "--dump": args.dump, "--save-weights": args.save_weights}
-    for (read, source), (written, target) in itertools.product(inputs.items(), outputs.items()):
-        if source and target and (read, written) != ("-t", "--save-weights") and _same_file(source, target):
-            raise UsageError(f"argument {written}: '{target}' is what {read} reads; write to another place")
-
-
-def _same_file(a: str, b: str) -> bool:
-    """Whether both are there and the same; names that no file can have are not."""
-    try:
-        return Path(a).samefile(b)
-    except (OSError, ValueError):
-        return False
 
 
 def _doctor(given: Sequence[str]) -> int:

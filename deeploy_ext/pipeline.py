@@ -78,8 +78,8 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         BadInputError, InfeasibleError, ToolError: as the stages do.
     """
     target = load_target(options.target)
-    plan_options = _plan_options(options, target)
-    engine = engines.select(_engine_options(options))
+    plan_options = make_plan_options(options, target)
+    engine = engines.select(engine_options(options))
     dump = Dump(outputs.dump.draft if outputs.dump else None)
     with tempfile.TemporaryDirectory(prefix="deeployRunner-") as scratch:
         task = _task(options, dump, terminal)
@@ -136,7 +136,7 @@ def board_project(options: RunOptions, outputs: Outputs, terminal: Terminal) -> 
     """
     assert outputs.dump
     target = load_target(options.target)
-    plan_options = _plan_options(options, target)
+    plan_options = make_plan_options(options, target)
     dump = Dump(outputs.dump.draft)
     with tempfile.TemporaryDirectory(prefix="deeployRunner-") as scratch:
         task = _task(options, dump, terminal)
@@ -159,7 +159,7 @@ def plan_only(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Plan
         BadInputError, InfeasibleError: as the stages do.
     """
     target = load_target(options.target)
-    plan_options = _plan_options(options, target)
+    plan_options = make_plan_options(options, target)
     dump = Dump(outputs.dump.draft if outputs.dump else None)
     task = _task(options, dump, terminal)
     program, plan = _planned(task, options, target, plan_options, dump, terminal)
@@ -201,7 +201,8 @@ def _planned(
     return program, plan
 
 
-def _engine_options(options: RunOptions) -> EngineOptions:
+def engine_options(options: RunOptions) -> EngineOptions:
+    """What the engine is asked for."""
     return EngineOptions(
         name=options.engine,
         compiler=options.cc,
@@ -213,7 +214,12 @@ def _engine_options(options: RunOptions) -> EngineOptions:
     )
 
 
-def _plan_options(options: RunOptions, target: Target) -> PlanOptions:
+def make_plan_options(options: RunOptions, target: Target) -> PlanOptions:
+    """What the planner is asked for.
+
+    Raises:
+        BadInputError: the target has fewer cores or less memory.
+    """
     cores = options.cores or target.cores
     if cores > target.cores:
         raise BadInputError(f"--cores {cores}: target '{target.name}' has {target.cores} cores; give at most that.")

@@ -80,14 +80,14 @@ def fit(found: Sequence[Sample], target: Target) -> dict[str, float]:
     fixed = {name: target.costs[name] for name in FIXED}
     kernels = [(sample.kernel, float(sample.measured.kernel)) for sample in used]
     around = [(sample.around, sample.measured.total - sample.measured.kernel - sample.streamed) for sample in used]
-    return {**_fitted(kernels, fixed, SMALL), **_fitted(around, fixed, SMALL)}
+    return {**_fitted(kernels, fixed), **_fitted(around, fixed)}
 
 
-def _fitted(rows: Sequence[tuple[Mapping[str, float], float]], fixed: Mapping[str, float], small: float) -> dict[str, float]:
+def _fitted(rows: Sequence[tuple[Mapping[str, float], float]], fixed: Mapping[str, float]) -> dict[str, float]:
     names = sorted({name for features, _ in rows for name in features} - set(fixed))
     known = np.array([sum(features.get(name, 0.0) * value for name, value in fixed.items()) for features, _ in rows])
     whole = np.array([cycles for _, cycles in rows])
-    weight = 1 / np.maximum(whole, small)
+    weight = 1 / np.maximum(whole, SMALL)
     table = np.array([[features.get(name, 0.0) for name in names] for features, _ in rows])
     solution = _non_negative(table * weight[:, None], (whole - known) * weight)
     return dict(zip(names, solution.tolist(), strict=True))

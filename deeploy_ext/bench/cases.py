@@ -92,19 +92,12 @@ def output_types(operator: Operator, inputs: Mapping[str, Shape], attributes: Ma
 
 
 MOST = 1 << 21
-"""Elements of a tensor, at most: more than L3 holds."""
-
-_KEYS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "conv": (("of", "x", "w"), ("stride", "strides", "pad", "pads", "group")),
-    "gemm": (("of", "m", "k", "n"), ()),
-    **dict.fromkeys(("normalisation", "elementwise", "pooling", "parameter"), (("of", "x"), ())),
-}
-"""What a layer of each kind has to say, and may say."""
+"""Elements of a tensor, at most: data are made before the planner can say that they do not fit."""
 
 
 def _cases(kind: str, layer: Mapping[str, Any]) -> list[Case]:
     """The cases of a layer. Raises ValueError in words that end a sentence."""
-    needed, possible = _KEYS[kind]
+    needed, possible, make = KINDS[kind]
     for key in needed:
         if key not in layer:
             raise ValueError(f"'{key}' is missing; a layer has {', '.join((*needed, *possible))}.")
@@ -116,7 +109,7 @@ def _cases(kind: str, layer: Mapping[str, Any]) -> list[Case]:
     for one, two in (("stride", "strides"), ("pad", "pads")):
         if one in layer and two in layer:
             raise ValueError(f"'{one}' and '{two}' say the same; leave one out.")
-    return KINDS[kind](layer)
+    return make(layer)
 
 
 def _shape(sizes: Any, rank: int | None = None) -> Shape:
@@ -182,7 +175,7 @@ def _elementwise(layer: Mapping[str, Any]) -> list[Case]:
 
 def _pooling(layer: Mapping[str, Any]) -> list[Case]:
     x = _shape(layer["x"], 4)
-    small = (*x[:2], *(1 for _ in x[2:]))
+    small = (*x[:2], 1, 1)
     return [
         Case(layer["of"], _operator("GlobalAveragePool"), {"X": x}),
         Case(layer["of"], _operator("GlobalAveragePoolGrad"), {"dY": small}, {"kernel_shape": list(x[2:])}),
@@ -197,11 +190,14 @@ def _parameter(layer: Mapping[str, Any]) -> list[Case]:
     ]
 
 
-KINDS: Mapping[str, Callable[[Mapping[str, Any]], list[Case]]] = {
-    "conv": _conv,
-    "gemm": _gemm,
-    "normalisation": _normalisation,
-    "elementwise": _elementwise,
-    "pooling": _pooling,
-    "parameter": _parameter,
+Maker = Callable[[Mapping[str, Any]], list[Case]]
+
+KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], Maker]] = {
+    "conv": (("of", "x", "w"), ("stride", "strides", "pad", "pads", "group"), _conv),
+    "gemm": (("of", "m", "k", "n"), (), _gemm),
+    "normalisation": (("of", "x"), (), _normalisation),
+    "elementwise": (("of", "x"), (), _elementwise),
+    "pooling": (("of", "x"), (), _pooling),
+    "parameter": (("of", "x"), (), _parameter),
 }
+"""Kinds of layers: what one has to say, what it may say, and the cases that it gives."""

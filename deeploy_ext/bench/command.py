@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from deeploy_ext import engines
-from deeploy_ext.arguments import Parser, UsageError, add_engine_options, place, size
+from deeploy_ext import engines, pipeline
+from deeploy_ext.arguments import Parser, UsageError, add_engine_options, place, size, spare_inputs
 from deeploy_ext.bench.calibrate import fit_lines
 from deeploy_ext.bench.cases import SHAPES, load_cases
 from deeploy_ext.bench.report import head, line, report_text, summary
 from deeploy_ext.bench.run import Row, run_cases
 from deeploy_ext.errors import EXIT_MISMATCH, EXIT_PASS
 from deeploy_ext.harness.files import OutputFile
-from deeploy_ext.planning.planner import PlanOptions
 from deeploy_ext.planning.target import load_target
 
 LITTLE_L1 = 60000
@@ -64,30 +63,29 @@ def bench(given: Sequence[str]) -> int:
     Raises:
         BadInputError, InfeasibleError, ToolError: as the stages do.
     """
-    try:
-        args = parser().parse_args(given)
-    except SystemExit:  # --help has printed what was asked for
+    args = parser().answer(given)
+    if args is None:
         return EXIT_PASS
     if args.fit and args.db:
         raise UsageError("argument --fit: the model is fitted to nests without double buffering; leave --db out")
-    if args.json is not None and args.shapes and Path(args.json).exists() and Path(args.json).samefile(args.shapes):
-        raise UsageError(f"argument --json: '{args.json}' is what --shapes reads; write to another place")
-    target = load_target("gap9")
-    if args.l1 and args.l1 > target.levels["L1"].capacity:
-        raise UsageError(f"argument --l1: '{target.name}' has {target.levels['L1'].capacity} bytes; give at most that")
+    spare_inputs({"--shapes": args.shapes}, {"--json": args.json})
+    asked = pipeline.RunOptions(
+        test="bench", engine=args.engine, cc=args.cc, gvsoc=args.gvsoc, gvsoc_target=args.gvsoc_target, isa=args.isa,
+        time_limit=args.time_limit, double_buffer=args.db, l1=args.l1, default_level="L2", kernels=args.kernels,
+        dispatch=args.dispatch,
+    )  # fmt: skip
+    target = load_target(asked.target)
+    options = pipeline.make_plan_options(asked, target)
     cases = load_cases(Path(args.shapes) if args.shapes else SHAPES, _names(args.op))
-    engine = engines.select(
-        engines.EngineOptions(args.engine, args.cc, args.gvsoc, args.gvsoc_target, args.isa, args.time_limit, events=True)
-    )
-    if args.fit and engine.name != "gvsoc":
+    engine = engines.select(replace(pipeline.engine_options(asked), events=True))
+    if args.fit and not engine.model:
         raise UsageError(f"argument --fit: engine {engine.name} measures no cycles; add --engine gvsoc")
-    options = PlanOptions(double_buffer=args.db, l1=args.l1, default_level="L2", kernels=args.kernels, dispatch=args.dispatch)
     output = OutputFile("--json", args.json) if args.json is not None else None
     rows: list[Row] = []
     try:
         print(": ".join(filter(None, (f"engine {engine.name}", engine.note))))
         for plan in (options, replace(options, l1=LITTLE_L1)) if args.fit else (options,):
-            print(head(engine.name == "gvsoc"))
+            print(head(bool(engine.model)))
             for row in run_cases(cases, engine, target, plan):
                 print(line(row, target), flush=True)
                 rows.append(row)
@@ -95,8 +93,7 @@ def bench(given: Sequence[str]) -> int:
         if args.fit:
             print("\n".join(fit_lines(rows, target)))
         if output:
-            model = getattr(engine, "model", "")
-            output.commit(report_text(rows, target, engine.name, model, asdict(options)))
+            output.commit(report_text(rows, target, engine.name, engine.model, asdict(options)))
     finally:
         if output:
             output.discard()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from deeploy_ext import engines, pipeline
 from deeploy_ext.arguments import Parser, add_engine_options
@@ -14,16 +15,16 @@ from deeploy_ext.harness.files import OutputFile, Outputs
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.resources import resource
 
-FLAGS = ["--promote", "--db"]
-"""What is gated: the flags that a user of all features gives."""
+FLAGS = {"promote": "--promote", "double_buffer": "--db"}
+"""What is gated: the flags that a user of all features gives, by option of a run."""
 
 
 def parser() -> Parser:
     """The command line of ``deeployRunner cycles``."""
     top = Parser(
         prog="deeployRunner cycles",
-        description=f"Measures test networks with {' '.join(FLAGS)} and compares with the records beside them ({FILE}); "
-        "exit status 1: cycles differ, or there is no record of this model and compiler",
+        description=f"Measures test networks with {' '.join(FLAGS.values())} and compares with the records beside them "
+        f"({FILE}); exit status 1: cycles differ, or there is no record of this model and compiler",
         allow_abbrev=False,
     )
     top.add_argument("networks", nargs="*", metavar="NET", help="shipped test networks (default: all that have a record)")
@@ -38,12 +39,15 @@ def cycles(given: Sequence[str]) -> int:
     Raises:
         BadInputError, InfeasibleError, ToolError: as the stages do.
     """
-    try:
-        args = parser().parse_args(given)
-    except SystemExit:  # --help has printed what was asked for
+    args = parser().answer(given)
+    if args is None:
         return EXIT_PASS
-    options = engines.EngineOptions("gvsoc", args.cc, args.gvsoc, args.gvsoc_target, args.isa, args.time_limit)
-    engine = engines.select(options)
+    flags: dict[str, Any] = dict.fromkeys(FLAGS, True)
+    asked = pipeline.RunOptions(
+        test="", engine=args.engine, cc=args.cc, gvsoc=args.gvsoc, gvsoc_target=args.gvsoc_target, isa=args.isa,
+        time_limit=args.time_limit, steps=1, accumulation=1, **flags,
+    )  # fmt: skip
+    engine = engines.select(pipeline.engine_options(asked))
     assert isinstance(engine, engines.GvsocEngine)
     compiler = compiler_key(engine.compiler.family, engine.compiler.version)
     print(f"{engine.model}, {compiler}")
@@ -53,24 +57,20 @@ def cycles(given: Sequence[str]) -> int:
         folder = resource("testnets", network)
         if not folder.is_dir():
             raise BadInputError(f"'{network}' is not a shipped test network; deeployRunner --list shows them.")
-        found = _measure(network, args, compiler)
+        found = _measure(replace(asked, test=network), compiler)
         different += _update(folder / FILE, found) if args.update else _compare(network, folder / FILE, found)
     if different and not args.update:
         print("If that is meant: deeployRunner cycles --update, and commit the records with the change")
     return EXIT_MISMATCH if different else EXIT_PASS
 
 
-def _measure(network: str, args: argparse.Namespace, compiler: str) -> Record:
-    options = pipeline.RunOptions(
-        test=network, engine="gvsoc", cc=args.cc, gvsoc=args.gvsoc, gvsoc_target=args.gvsoc_target, isa=args.isa,
-        time_limit=args.time_limit, promote=True, double_buffer=True, steps=1, accumulation=1,
-    )  # fmt: skip
+def _measure(asked: pipeline.RunOptions, compiler: str) -> Record:
     with Outputs(json_file=None, out=None, dump=None) as outputs:
-        report = pipeline.run(options, outputs, Terminal(verbosity=-1))
+        report = pipeline.run(asked, outputs, Terminal(verbosity=-1))
     if report.exit_status:
         wrong = f"{report.verdict.errors} of {report.verdict.total} numbers are wrong"
-        raise ToolError(f"{network}: {wrong}; cycles say nothing then.")
-    return record_of(report.cycles, compiler, FLAGS)
+        raise ToolError(f"{asked.test}: {wrong}; cycles say nothing then.")
+    return record_of(report.cycles, compiler, list(FLAGS.values()))
 
 
 def _update(path: Path, found: Record) -> int:

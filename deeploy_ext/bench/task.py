@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from deeploy_ext.bench.cases import FLOAT, Case, output_types
+from deeploy_ext.bench.cases import FLOAT, Case, Shape, output_types
 from deeploy_ext.operators.spec import OWN, TensorType
 from deeploy_ext.training.autodiff import accumulate, sgd_update
 from deeploy_ext.training.builder import GraphBuilder
 from deeploy_ext.training.functions import IR_VERSION, add_functions
 from deeploy_ext.training.task import Arrays, State, TrainingSpec, TrainingTask
 
-_SMALLEST = TensorType(FLOAT, (2,))
+_SMALLEST = (2,)
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,12 @@ def bench_task(cases: Sequence[Case], name: str = "bench") -> BenchTask:
     trained = _add_trained(cases, build, batch)
     reset = build.input("reset", TensorType(np.dtype(np.bool_), (1,)))
     parameters = tuple(accumulate(name, build, list(trained), dict(trained), reset))
+    update = sgd_update(parameters, list(trained), "learning_rate")
     for parameter, case in zip(parameters, (case for case in cases if case.parameter), strict=False):
-        entry = "step" if case.operator.op_type == "InPlaceAccumulatorV2" else "update"
-        names = {"step": f"{parameter.weight}_grad/InPlaceAccumulatorV2", "update": f"{parameter.weight}/SGD"}
-        nodes[entry, names[entry]] = case
+        results = {"step": (graph, parameter.buffer_out), "update": (update.graph, parameter.updated)}
+        made = [(entry, node) for entry, (within, result) in results.items() for node in within if _gives(node, result)]
+        (key,) = [(entry, node.name or "") for entry, node in made if node.op_type == case.operator.op_type]
+        nodes[key] = case
     build.prefix = "loss"
     prediction, target = (_data(build, batch, f"loss/{name}", _SMALLEST, i) for i, name in enumerate(("prediction", "target")))
     loss = build.node("MSELoss", [prediction, target], domain=OWN)
@@ -58,7 +60,7 @@ def bench_task(cases: Sequence[Case], name: str = "bench") -> BenchTask:
     task = TrainingTask(
         name=name,
         step=step,
-        update=sgd_update(parameters, list(trained), "learning_rate"),
+        update=update,
         forward=None,
         infer=None,
         loss=loss.name or "",
@@ -74,6 +76,10 @@ def bench_task(cases: Sequence[Case], name: str = "bench") -> BenchTask:
     return BenchTask(task, nodes)
 
 
+def _gives(node: ir.Node, result: str) -> bool:
+    return any(value.name == result for value in node.outputs)
+
+
 def _add(case: Case, build: GraphBuilder, batch: Arrays, states: list[State]) -> str:
     """A node of its own with data for its inputs; each output that is needed becomes a state. Returns the node's name."""
     operator = case.operator
@@ -81,7 +87,7 @@ def _add(case: Case, build: GraphBuilder, batch: Arrays, states: list[State]) ->
     wanted = [name not in operator.optional or name in operator.needed for name in operator.outputs]
     seed = zlib.crc32(case.name.encode())
     inputs = [
-        _data(build, batch, f"{build.prefix}/{operand}", TensorType(FLOAT, case.inputs[operand]), seed + place)
+        _data(build, batch, f"{build.prefix}/{operand}", case.inputs[operand], seed + place, operand in operator.positive)
         if operand in case.inputs
         else None
         for place, operand in enumerate(operator.inputs)
@@ -100,23 +106,21 @@ def _add(case: Case, build: GraphBuilder, batch: Arrays, states: list[State]) ->
     return node.name or ""
 
 
-def _data(build: GraphBuilder, batch: Arrays, name: str, found: TensorType, seed: int) -> ir.Value:
-    """An input of the graph; its values are normal, those of deviations and variances positive."""
-    value = build.input(name, found)
-    numbers = np.random.RandomState(seed % 2**32).standard_normal(found.shape).astype(np.float32)
-    positive = name.rsplit("/", 1)[-1] in ("saved_inv_std", "var", "input_var")
+def _data(build: GraphBuilder, batch: Arrays, name: str, shape: Shape, seed: int, positive: bool = False) -> ir.Value:
+    """An input of the graph; its values are normal, or their magnitudes and a half."""
+    value = build.input(name, TensorType(FLOAT, shape))
+    numbers = np.random.RandomState(seed % 2**32).standard_normal(shape).astype(np.float32)
     batch[value.name or ""] = np.abs(numbers) + np.float32(0.5) if positive else numbers
     return value
 
 
 def _add_trained(cases: Sequence[Case], build: GraphBuilder, batch: Arrays) -> dict[ir.Value, ir.Value]:
     """Trained tensors with their gradients: one for each parameter case, or the smallest where there is none."""
-    shapes = [next(iter(case.inputs.values())) for case in cases if case.parameter] or [_SMALLEST.shape]
+    shapes = [next(iter(case.inputs.values())) for case in cases if case.parameter] or [_SMALLEST]
     made: dict[ir.Value, ir.Value] = {}
     for number, shape in enumerate(shapes):
-        found = TensorType(FLOAT, shape)
         weight = ir.Value(name=f"parameter{number}", shape=ir.Shape(shape), type=ir.TensorType(ir.DataType.FLOAT))
-        made[weight] = _data(build, batch, f"parameter{number}/gradient", found, number)
+        made[weight] = _data(build, batch, f"parameter{number}/gradient", shape, number)
     return made
 
 

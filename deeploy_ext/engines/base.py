@@ -94,6 +94,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def model(self) -> str:
+        """What measured cycles come from; "": this engine measures none."""
+        ...
+
+    @property
     def note(self) -> str:
         """What the user should know about the choice of this engine; "" for nothing."""
         ...

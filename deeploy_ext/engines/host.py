@@ -61,6 +61,10 @@ class HostEngine:
         return "host"
 
     @property
+    def model(self) -> str:
+        return ""
+
+    @property
     def note(self) -> str:
         return self._note
 

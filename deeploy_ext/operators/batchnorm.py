@@ -49,6 +49,7 @@ class BatchNormInternal(Operator):
     op_type = "BatchNormInternal"
     inputs = ("X", "scale", "B", "mean", "var")
     outputs = ("Y", "running_mean", "running_var", "saved_mean", "saved_inv_std")
+    positive = frozenset({"var"})
     optional = frozenset({"running_mean", "running_var"})
     attributes = {"epsilon": 1e-5, "momentum": 0.9, "training_mode": 1}
     needed = ("saved_mean", "saved_inv_std")
@@ -135,6 +136,7 @@ class BatchNormalization(Operator):
     op_type = "BatchNormalization"
     inputs = ("X", "scale", "B", "input_mean", "input_var")
     outputs = ("Y", "running_mean", "running_var")
+    positive = frozenset({"input_var"})
     optional = frozenset({"running_mean", "running_var"})
     attributes = {"epsilon": 1e-5, "momentum": 0.9, "training_mode": 0}
     inference_attributes = {"training_mode": 0}
@@ -177,6 +179,7 @@ class FrozenBatchNormalizationGrad(Operator):
     op_type = "FrozenBatchNormalizationGrad"
     inputs = ("dY", "X", "scale", "mean", "var")
     outputs = ("dX", "dscale", "dB")
+    positive = frozenset({"var"})
     optional = frozenset({"dX", "dscale", "dB"})
     attributes = {"epsilon": 1e-5}
     in_place = (("dY", "dX"),)
@@ -238,6 +241,7 @@ class BatchNormalizationGrad(Operator):
     op_type = "BatchNormalizationGrad"
     inputs = ("dY", "X", "scale", "saved_mean", "saved_inv_std")
     outputs = ("dX", "dscale", "dB")
+    positive = frozenset({"saved_inv_std"})
     redundant_attributes = frozenset({"epsilon"})
     in_place = (("dY", "dX"),)
     function = """(dY, X, scale, saved_mean, saved_inv_std) => (dX, dscale, dB) {

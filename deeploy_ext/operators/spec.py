@@ -173,6 +173,7 @@ class Operator:
         view: the output is the input's storage under another shape (no code).
         constant_inputs: inputs that must be known at compile time (shapes, axes); they never exist in the emitted C.
         operand_types: numpy names of the element types of inputs that are not float32.
+        positive: inputs that are never below zero, whatever the network: variances and the like.
         variants: alternative bodies in the template, the preferred one first, the last without condition; () for one body.
     """
 
@@ -192,6 +193,7 @@ class Operator:
     view: ClassVar[bool] = False
     constant_inputs: ClassVar[tuple[str, ...]] = ()
     operand_types: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    positive: ClassVar[frozenset[str]] = frozenset()
     variants: ClassVar[tuple[Variant, ...]] = ()
 
     @property

@@ -47,6 +47,12 @@ def test_json_is_the_same_each_time(shapes: str, tmp_path: Path) -> None:
     assert all(case["measured"] is None and case["predicted"] > 0 for case in report["cases"])
 
 
+def test_the_list_is_not_overwritten(shapes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--engine", "host", "--shapes", shapes, "--json", shapes]) == 2
+    assert "is what --shapes reads" in capsys.readouterr().err
+    assert Path(shapes).read_text() == SHAPES
+
+
 @pytest.mark.parametrize(
     ("change", "operator", "wrong"),
     [

@@ -308,7 +308,7 @@ NET_KERNEL void net_plane_rows_2(const net_conv_t *conv, const net_plane_t *plan
     NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 3)                                                                         \
     NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 2)                                                                         \
     NET_CONV_BLOCKS(name, K, S, REVERSED, 1, 1)                                                                         \
-    NET_HOT void name(net_plane_t *plane)                                                                         \
+    NET_HOT void name(net_plane_t *plane)                                                                               \
     {                                                                                                                   \
         static const net_conv_blocks_t blocks[4] = {name##_1x1, name##_1x2, name##_1x3, name##_1x4};                    \
         const net_conv_t conv = net_plane_conv(K, plane);                                                               \
@@ -320,7 +320,7 @@ NET_KERNEL void net_plane_rows_2(const net_conv_t *conv, const net_plane_t *plan
     NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 3)                                                                   \
     NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 2)                                                                   \
     NET_GRAD_X_2_BLOCKS(name, K, PHASE_Y, PHASE_X, 1)                                                                   \
-    NET_HOT void name(net_plane_t *plane)                                                                         \
+    NET_HOT void name(net_plane_t *plane)                                                                               \
     {                                                                                                                   \
         static const net_grad_x_2_blocks_t blocks[4] = {name##_1, name##_2, name##_3, name##_4};                        \
         const net_conv_t conv = net_plane_conv(K, plane);                                                               \
@@ -328,7 +328,7 @@ NET_KERNEL void net_plane_rows_2(const net_conv_t *conv, const net_plane_t *plan
     }
 
 #define NET_PLANE_W(name, K, S)                                                                                         \
-    NET_HOT void name(net_plane_t *plane)                                                                         \
+    NET_HOT void name(net_plane_t *plane)                                                                               \
     {                                                                                                                   \
         const net_conv_w_t conv = {.columns = plane->columns, .x_row = plane->x_row, .y_row = plane->y_row,             \
                                    .accumulate = true};                                                                 \

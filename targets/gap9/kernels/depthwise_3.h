@@ -127,22 +127,22 @@ NET_KERNEL void net_depthwise_plane(const int32_t S, const net_plane_t *plane, c
     }
 }
 
-#define NET_PLANE_BANDS(name, K, S, REVERSED, E, P, W_SUMS)                                                         \
+#define NET_PLANE_BANDS(name, K, S, REVERSED, E, P, W_SUMS)                                                             \
     NET_HOT void name##_##E##x##P(const net_plane_t *plane, const float *x, float *y, int32_t bands, int32_t blocks)    \
     {                                                                                                                   \
         net_depthwise_bands(K, S, REVERSED, E, P, W_SUMS, plane, x, y, bands, blocks);                                  \
     }
 
 /* Defines name(plane). W_SUMS: it adds to w; else it sets y. */
-#define NET_PLANE_3(name, K, S, REVERSED, W_SUMS)                                                             \
-    NET_PLANE_BANDS(name, K, S, REVERSED, 2, 4, W_SUMS)                                                             \
-    NET_PLANE_BANDS(name, K, S, REVERSED, 2, 3, W_SUMS)                                                             \
-    NET_PLANE_BANDS(name, K, S, REVERSED, 2, 2, W_SUMS)                                                             \
-    NET_PLANE_BANDS(name, K, S, REVERSED, 2, 1, W_SUMS)                                                             \
-    NET_PLANE_BANDS(name, K, S, REVERSED, 1, 4, W_SUMS)                                                             \
-    NET_PLANE_BANDS(name, K, S, REVERSED, 1, 3, W_SUMS)                                                             \
-    NET_PLANE_BANDS(name, K, S, REVERSED, 1, 2, W_SUMS)                                                             \
-    NET_PLANE_BANDS(name, K, S, REVERSED, 1, 1, W_SUMS)                                                             \
+#define NET_PLANE_3(name, K, S, REVERSED, W_SUMS)                                                                       \
+    NET_PLANE_BANDS(name, K, S, REVERSED, 2, 4, W_SUMS)                                                                 \
+    NET_PLANE_BANDS(name, K, S, REVERSED, 2, 3, W_SUMS)                                                                 \
+    NET_PLANE_BANDS(name, K, S, REVERSED, 2, 2, W_SUMS)                                                                 \
+    NET_PLANE_BANDS(name, K, S, REVERSED, 2, 1, W_SUMS)                                                                 \
+    NET_PLANE_BANDS(name, K, S, REVERSED, 1, 4, W_SUMS)                                                                 \
+    NET_PLANE_BANDS(name, K, S, REVERSED, 1, 3, W_SUMS)                                                                 \
+    NET_PLANE_BANDS(name, K, S, REVERSED, 1, 2, W_SUMS)                                                                 \
+    NET_PLANE_BANDS(name, K, S, REVERSED, 1, 1, W_SUMS)                                                                 \
     NET_HOT void name(net_plane_t *plane)                                                                               \
     {                                                                                                                   \
         static const net_plane_bands_t bands[8] = {name##_2x1, name##_2x2, name##_2x3, name##_2x4,                      \
@@ -211,18 +211,18 @@ NET_KERNEL void net_depthwise_x_2_bands(const int32_t K, const int32_t PHASE_Y, 
 
 typedef void (*net_plane_x_2_t)(const net_plane_t *plane, const float *x, float *y, int32_t columns, int32_t blocks);
 
-#define NET_PLANE_X_2_BANDS(name, K, PHASE_Y, PHASE_X, P)                                                           \
+#define NET_PLANE_X_2_BANDS(name, K, PHASE_Y, PHASE_X, P)                                                               \
     NET_HOT void name##_##P(const net_plane_t *plane, const float *x, float *y, int32_t columns, int32_t blocks)        \
     {                                                                                                                   \
         net_depthwise_x_2_bands(K, PHASE_Y, PHASE_X, P, plane, x, y, columns, blocks);                                  \
     }
 
 /* Defines name(plane), dX of stride 2; K is 2 or 3. x is dY with a border as for NET_CONV_GRAD_X_2. */
-#define NET_PLANE_X_2_3(name, K, PHASE_Y, PHASE_X)                                                            \
-    NET_PLANE_X_2_BANDS(name, K, PHASE_Y, PHASE_X, 4)                                                               \
-    NET_PLANE_X_2_BANDS(name, K, PHASE_Y, PHASE_X, 3)                                                               \
-    NET_PLANE_X_2_BANDS(name, K, PHASE_Y, PHASE_X, 2)                                                               \
-    NET_PLANE_X_2_BANDS(name, K, PHASE_Y, PHASE_X, 1)                                                               \
+#define NET_PLANE_X_2_3(name, K, PHASE_Y, PHASE_X)                                                                      \
+    NET_PLANE_X_2_BANDS(name, K, PHASE_Y, PHASE_X, 4)                                                                   \
+    NET_PLANE_X_2_BANDS(name, K, PHASE_Y, PHASE_X, 3)                                                                   \
+    NET_PLANE_X_2_BANDS(name, K, PHASE_Y, PHASE_X, 2)                                                                   \
+    NET_PLANE_X_2_BANDS(name, K, PHASE_Y, PHASE_X, 1)                                                                   \
     NET_HOT void name(net_plane_t *plane)                                                                               \
     {                                                                                                                   \
         static const net_plane_x_2_t by[4] = {name##_1, name##_2, name##_3, name##_4};                                  \
