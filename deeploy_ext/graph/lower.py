@@ -28,7 +28,7 @@ def split_conv_grad(graph: ir.Graph) -> None:
                 continue
             attributes = [] if op_type == "ConvGradB" else list(node.attributes.values())
             made = ir.Node(OWN, op_type, inputs, attributes, name=f"{node.name}/{op_type[-1]}")
-            _move_output(output, made.outputs[0], graph)
+            _move_output(output, made.outputs[0])
             graph.insert_before(node, made)
         graph.remove(node, safe=False)
 
@@ -176,10 +176,7 @@ def _used(value: ir.Value) -> bool:
     return bool(value.name) and (bool(value.uses()) or value.is_graph_output())
 
 
-def _move_output(old: ir.Value, new: ir.Value, graph: ir.Graph) -> None:
+def _move_output(old: ir.Value, new: ir.Value) -> None:
     new.name, new.shape, new.type = old.name, old.shape, old.type
-    old.replace_all_uses_with(new)
-    for index, output in enumerate(graph.outputs):
-        if output is old:
-            graph.outputs[index] = new
+    old.replace_all_uses_with(new, replace_graph_outputs=True)
     old.name = None

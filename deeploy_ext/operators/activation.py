@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from deeploy_ext.operators.nests import flat
-from deeploy_ext.operators.spec import MICROSOFT, Invocation, Operator, Phase, TensorType
+from deeploy_ext.operators.spec import MICROSOFT, Case, Invocation, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -21,6 +21,7 @@ class Relu(Operator):
     inputs = ("x",)
     outputs = ("y",)
     in_place = (("x", "y"),)
+    cases = (Case({"x": (3, 5)}), Case({"x": (2, 3, 7, 5)}))
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         return (call["x"],)
@@ -42,6 +43,7 @@ class ReluGrad(Operator):
     inputs = ("dy", "y")
     outputs = ("dx",)
     in_place = (("dy", "dx"),)
+    cases = (Case({"dy": (2, 3, 7, 5), "y": (2, 3, 7, 5)}),)
     function = """(dy, y) => (dx) {
         zero = Constant <value_float: float = 0.0> ()
         zero_like = CastLike (zero, dy)

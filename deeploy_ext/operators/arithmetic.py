@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from deeploy_ext.operators.nests import broadcasting
-from deeploy_ext.operators.spec import Invocation, Operator, Phase, TensorType
+from deeploy_ext.operators.spec import Case, Invocation, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -45,6 +45,12 @@ class Broadcasting(Operator):
     inputs = ("A", "B")
     outputs = ("C",)
     in_place = (("A", "C"), ("B", "C"))
+    cases = (
+        Case({"A": (2, 3), "B": (2, 3)}),
+        Case({"A": (2, 1, 3), "B": (4, 1)}),
+        Case({"A": (), "B": (2, 3)}),
+        Case({"A": (2, 3, 5, 7), "B": (3, 1, 1)}),
+    )
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         return (broadcast(call),)

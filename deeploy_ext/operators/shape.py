@@ -10,7 +10,7 @@ import numpy as np
 
 from deeploy_ext.operators.nests import MAX_RANK
 from deeploy_ext.operators.relations import axis
-from deeploy_ext.operators.spec import Access, Invocation, Loop, Operator, Phase, TensorType
+from deeploy_ext.operators.spec import Access, Case, Invocation, Loop, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -32,6 +32,10 @@ class Reshape(Operator):
     view = True
     constant_inputs = ("shape",)
     operand_types = {"shape": ("int64",)}
+    cases = (
+        Case({"data": (2, 3, 5), "shape": np.array([0, -1])}),
+        Case({"data": (2, 3, 5), "shape": np.array([5, 6])}, {"allowzero": 1}),
+    )
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         data, shape = call["data"], call.constants.get("shape")
@@ -63,6 +67,7 @@ class Flatten(Operator):
     outputs = ("output",)
     attributes = {"axis": 1}
     view = True
+    cases = tuple(Case({"input": (2, 3, 5)}, {"axis": axis}) for axis in (0, 2, -2))
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         data, axis = call["input"], call.attributes["axis"]
@@ -85,6 +90,7 @@ class Identity(Operator):
     inputs = ("input",)
     outputs = ("output",)
     view = True
+    cases = (Case({"input": (2, 3)}),)
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         return (call["input"],)
@@ -102,6 +108,11 @@ class Transpose(Operator):
     inputs = ("data",)
     outputs = ("transposed",)
     attributes = {"perm": list[int]()}
+    cases = (
+        Case({"data": (2, 3, 4, 5)}, {"perm": [0, 3, 1, 2]}),
+        Case({"data": (2, 3, 4)}, {"perm": [1, 2, 0]}),
+        Case({"data": (5, 7)}),
+    )
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         data, perm = call["data"], _permutation(call)
