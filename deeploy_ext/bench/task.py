@@ -7,6 +7,7 @@ update that every task has.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -86,6 +87,12 @@ def bench_task(cases: Sequence[Case], name: str = "bench") -> BenchTask:
         spec=TrainingSpec(steps=1, accumulation=1),
     )
     return BenchTask(task, nodes)
+
+
+def case_number(name: str) -> int | None:
+    """Which of the task's cases a node or value belongs to, from its name; None: to none."""
+    found = re.match(r"case(\d+)/", name)
+    return int(found[1]) if found else None
 
 
 def _gives(node: ir.Node, result: str) -> bool:

@@ -8,22 +8,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
+from mako.exceptions import CompileException, RichTraceback, SyntaxException, TopLevelLookupException
 from mako.lookup import TemplateLookup
 from mako.template import Template
 
 from deeploy_ext.codegen.text import c_float, c_identifier, c_type
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Call
-from deeploy_ext.operators.spec import Phase
+from deeploy_ext.operators.guard import template_folder
+from deeploy_ext.operators.spec import Operator, Phase
 from deeploy_ext.planning.plan import BodyPlan, Group
 from deeploy_ext.resources import resource
 
 
 @cache
-def lookup() -> TemplateLookup:
-    """The template folder. Undefined names in a template are errors."""
-    return TemplateLookup([str(resource("templates"))], strict_undefined=True, input_encoding="utf-8")
+def lookup(folder: Path | None = None) -> TemplateLookup:
+    """The template folder, behind that of a plugin if one is given. Undefined names in a template are errors."""
+    folders = [str(path) for path in (folder, resource("templates")) if path is not None]
+    return TemplateLookup(folders, strict_undefined=True, input_encoding="utf-8")
 
 
 class BodyContext:
@@ -232,14 +236,26 @@ class Bodies:
 
 
 def _render(call: Call, phase: Phase, context: BodyContext) -> str:
-    template = _template(call.invocation.operator.op_type)
+    operator = call.invocation.operator
+    template = _template(operator)
     if not template.has_def(phase.name):
         raise BadInputError(
-            f'template of operator {call.invocation.operator.op_type} has no <%def name="{phase.name}()">; add it.'
+            f'{template.filename}: template of operator {operator.op_type} has no <%def name="{phase.name}()">; add it.'
         )
-    text = str(template.get_def(phase.name).render(t=context, call=context.call, c_float=c_float))
+    try:
+        text = str(template.get_def(phase.name).render(t=context, call=context.call, c_float=c_float))
+    except Exception as error:  # a template may raise anything
+        raise BadInputError(_in_template(operator, template.filename, error)) from error
     body = "\n".join(indented(text.split("\n")))
     return f"{context.declarations(body)}\n{body}\n"
+
+
+def _in_template(operator: Operator, file: str | None, error: Exception) -> str:
+    """An error of a template's, with its place there."""
+    where = RichTraceback(error=error)
+    lines = [f", line {line}" for name, line, *_ in where.records if name.endswith(".mako")][-1:]
+    said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return f"{file}{''.join(lines)}: template of operator {operator.op_type}: {said}; correct the template."
 
 
 _COMMENT = re.compile(r"\s*/\*.*?\*/")
@@ -273,8 +289,13 @@ def indented(lines: Iterable[str]) -> list[str]:
     return found
 
 
-def _template(op_type: str) -> Template:
-    name = f"{op_type}.c.mako"
-    if not lookup().has_template(name):
-        raise BadInputError(f"operator {op_type} has no template {name}; add it to the template folder.")
-    return lookup().get_template(name)
+def _template(operator: Operator) -> Template:
+    name, folder = f"{operator.op_type}.c.mako", template_folder(operator)
+    try:
+        return lookup(folder).get_template(name)
+    except TopLevelLookupException as error:
+        message = f"operator {operator.op_type} has no template {folder or resource('templates')}/{name}; add it."
+        raise BadInputError(message) from error
+    except (CompileException, SyntaxException) as error:
+        message = f"template of operator {operator.op_type}: {' '.join(str(error).split())[:300]}; correct the template."
+        raise BadInputError(message) from error

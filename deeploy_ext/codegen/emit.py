@@ -54,7 +54,7 @@ class GroupText:
 def runtime_files(target: Target, headers: Iterable[str]) -> tuple[str, ...]:
     """Files that emitted C is built with, relative to the target's folder: the runtime, these headers of kernels, and all
     headers of kernels that they include."""
-    folder = target.folder / "kernels"
+    folder = target.part("kernels")
     found: set[str] = set()
     waiting = sorted(headers)
     while waiting:
@@ -94,7 +94,7 @@ def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> E
         (directory / name).write_text(text.rstrip("\n") + "\n", encoding="ascii")
     runtime = runtime_files(target, bodies.headers())
     for name in runtime:
-        shutil.copyfile(target.folder / name, directory / Path(name).name)
+        shutil.copyfile(target.part(name.split("/")[0]) / Path(name).name, directory / Path(name).name)
     _write_binaries(task, program, rows, directory)
     return EmittedProgram(
         directory,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,6 +25,7 @@ from deeploy_ext.graph.opset import to_opset
 from deeploy_ext.graph.options import LoadOptions, checked, override
 from deeploy_ext.graph.sanity import check_proto
 from deeploy_ext.graph.trainable import select_trainable
+from deeploy_ext.plugins import TESTNETS, announced
 from deeploy_ext.resources import resource
 from deeploy_ext.training.functions import IR_VERSION
 from deeploy_ext.training.losses import find_loss, with_loss
@@ -60,15 +60,23 @@ def is_network_folder(path: Path) -> bool:
 
 
 def network_folders() -> dict[str, Path]:
-    """All shipped and announced test networks by name, sorted."""
-    roots = [resource("testnets")]
-    for entry in sorted(entry_points(group="deeploy_ext.testnets"), key=lambda entry: entry.name):
-        roots += [Path(path) for path in entry.load().__path__]
+    """All shipped and announced test networks by name, sorted.
+
+    Raises:
+        BadInputError: a plugin is wrong, or two packages claim one network.
+    """
+    roots = [("deeploy_ext", resource("testnets"))]
+    roots += [(plugin.origin, folder) for plugin in announced(TESTNETS) for folder in plugin.folders]
     found: dict[str, Path] = {}
-    for root in roots:
+    claims: dict[str, str] = {}
+    for origin, root in roots:
         for folder in sorted(root.iterdir()) if root.is_dir() else ():
-            if is_network_folder(folder):
-                found.setdefault(folder.name, folder)
+            if not is_network_folder(folder):
+                continue
+            if found.setdefault(folder.name, folder) != folder:
+                both = f"{claims[folder.name]} and by {origin}"
+                raise BadInputError(f"test network {folder.name} is claimed by {both}; uninstall one.")
+            claims[folder.name] = origin
     return dict(sorted(found.items()))
 
 

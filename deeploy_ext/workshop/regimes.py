@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deeploy_ext.bench.cases import Case
-from deeploy_ext.bench.task import BenchTask, bench_task
+from deeploy_ext.bench.task import BenchTask, bench_task, case_number
 from deeploy_ext.codegen.emit import emit
 from deeploy_ext.codegen.program import EmittedProgram
 from deeploy_ext.engines.base import DmaMode, Engine, EngineResult, Sanitizer
@@ -33,15 +33,16 @@ class Regime:
     """How the cases are tiled, buffered and run.
 
     Attributes:
-        split: which loops tiles split: "none"; "all", to the smallest tiles; or "0", "1", ...: the one of that number
-            among those that can be split, in two (a node with fewer counts from 0 again).
+        splits: which loops tiles split; the program has every case once for each: "none"; "all", to the smallest tiles;
+            or "1", "2", ...: the one of that number among those that can be split, in two (a node with fewer counts from
+            the start again).
         options: for the planner.
         dma: when transfers move data (host).
         sanitize: build with this sanitizer (host).
     """
 
     name: str
-    split: str
+    splits: tuple[str, ...]
     options: PlanOptions
     dma: DmaMode = "eager"
     sanitize: Sanitizer | None = None
@@ -58,21 +59,20 @@ def runnable(operators: Iterable[Operator]) -> list[Case]:
 
 
 def regimes(cases: Sequence[Case]) -> list[Regime]:
-    """All regimes in which some of the cases differ."""
+    """All regimes in which some of the cases differ, the most usual first."""
     most = max((len(_loops(call, True)) for call in lower(bench_task(cases).task).calls), default=0)
     variants = sorted({variant.name for case in cases for variant in case.operator.variants})
+    each = tuple(str(number + 1) for number in range(most))
     near = PlanOptions(promote=True)
+    portable = replace(near, kernels="portable")
     return [
-        Regime("whole tensors, 8 cores", "none", near),
-        Regime("whole tensors, 1 core", "none", replace(near, cores=1)),
-        Regime("portable bodies", "none", replace(near, kernels="portable")),
-        *(Regime(f"loop {number + 1} split", str(number), replace(near, cores=3), "random") for number in range(most)),
-        Regime("smallest tiles", "all", near),
-        Regime("smallest tiles, portable", "all", replace(near, kernels="portable", cores=1)),
-        *(Regime(f"smallest tiles, {v}", "all", replace(near, kernels="portable", dispatch=v)) for v in variants),
-        Regime("double buffering, lazy DMA, from L3", "all", PlanOptions(double_buffer=True), "lazy"),
+        Regime("8 cores", ("none", *each, "all"), near),
+        Regime("1 core", ("none", "all"), replace(near, cores=1)),
+        Regime("portable bodies, 3 cores", ("none", *each, "all"), replace(portable, cores=3), "random"),
+        *(Regime(f"variant {name}", ("none", "all"), replace(portable, dispatch=name)) for name in variants),
+        Regime("double buffering, lazy DMA, from L3", (*each[:1], "all"), PlanOptions(double_buffer=True), "lazy"),
         *(
-            Regime(f"{sanitizer} sanitizer", "0", replace(near, double_buffer=True), "random", sanitizer)
+            Regime(f"{sanitizer} sanitizer", ("none", "all"), replace(near, double_buffer=True), "random", sanitizer)
             for sanitizer in ("address", "undefined", "thread")
         ),
     ]
@@ -84,17 +84,19 @@ def _loops(call: Call, fast: bool) -> list[tuple[str, int]]:
     return list(found.items())
 
 
-def _limits(program: Program, regime: Regime) -> dict[str, Mapping[str, int]]:
-    """The planner's limits that force a regime upon every node."""
+def _limits(program: Program, cases: int, regime: Regime) -> dict[str, Mapping[str, int]]:
+    """The planner's limits that force a regime upon every node of the cases, of which the program has those of each split."""
+    fast = regime.options.kernels == "fast"
     limits: dict[str, Mapping[str, int]] = {}
     for call in program.calls:
-        ways = [loops_to_split(nests) for nests in nests_of(call, regime.options.kernels == "fast")]
-        if regime.split == "all":  # in the way that splits most
-            limits[call.name] = {loop.name: 1 for loop in max(ways, key=len)}
-        elif regime.split != "none" and (loops := _loops(call, regime.options.kernels == "fast")):
-            name, extent = loops[int(regime.split) % len(loops)]
+        number = case_number(call.name)
+        split = "none" if number is None else regime.splits[number // cases]
+        if split == "all":  # in the way that splits most
+            limits[call.name] = {loop.name: 1 for loop in max(map(loops_to_split, nests_of(call, fast)), key=len)}
+        elif split != "none" and (loops := _loops(call, fast)):
+            name, extent = loops[(int(split) - 1) % len(loops)]
             limits[call.name] = {name: math.ceil(extent / 2)}
-    return limits
+    return {name: limit for name, limit in limits.items() if limit}
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,9 @@ def prepare(cases: Sequence[Case], regime: Regime, target: Target, folder: Path)
     Raises:
         BadInputError, InfeasibleError: as the stages do.
     """
-    bench = bench_task(cases)
+    bench = bench_task([replace(case, layer=f"{case.layer}, split {split}") for split in regime.splits for case in cases])
     program = lower(bench.task)
-    limits = _limits(program, regime)
+    limits = _limits(program, len(cases), regime)
     plan = make_plan(program, target, replace(regime.options, largest=limits))
     check_plan(program, plan)
     return Ready(bench, program, plan, limits, emit(bench.task, program, plan, folder))
@@ -127,6 +129,7 @@ class Outcome:
     """What came out of a regime: outputs that differ from onnxruntime's, a difference between two rounds, the run itself."""
 
     ready: Ready
+    compared: int
     wrong: tuple[Finding, ...]
     repeat: str | None
     result: EngineResult
@@ -145,4 +148,4 @@ def run_regime(cases: Sequence[Case], regime: Regime, engine: Engine, target: Ta
     verdict = compare(ready.bench.task, run_golden(ready.bench.task), first)
     wrong = tuple(finding for category in verdict.categories().values() for finding in category.failures)
     repeats = [difference for other in others if (difference := identical(first, other))]
-    return Outcome(ready, wrong, repeats[0] if repeats else None, result)
+    return Outcome(ready, verdict.total, wrong, repeats[0] if repeats else None, result)

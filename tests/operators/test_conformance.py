@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ from deeploy_ext.workshop.regimes import regimes, run_regime, runnable
 from support import GAP9
 
 CASES = runnable(registry().values())
-REGIMES = {regime.name: regime for regime in regimes(CASES)}
-FAST = ("whole tensors, 8 cores", "loop 1 split", "smallest tiles, portable", "double buffering, lazy DMA, from L3")
+REGIMES = {f"{r.name}: {split}": replace(r, splits=(split,)) for r in regimes(CASES) for split in r.splits}
+FAST = ("8 cores: none", "8 cores: 1", "portable bodies, 3 cores: all", "double buffering, lazy DMA, from L3: all")
 
 
 def test_every_operator_has_cases() -> None:
@@ -28,7 +29,7 @@ def test_every_operator_in_regime(name: str, tmp_path: Path) -> None:
     assert (outcome.wrong, outcome.repeat) == ((), None)
     tiles = {(group.node, loop.name): loop.tile for group in outcome.ready.plan.groups for loop in group.loops}
     limits = outcome.ready.limits
-    assert bool(limits) == (REGIMES[name].split != "none")
+    assert bool(limits) == (REGIMES[name].splits != ("none",))
     assert all(tiles[node, loop] <= limit for node, loops in limits.items() for loop, limit in loops.items())
     if REGIMES[name].options.double_buffer:
         assert any(group.double_buffer for group in outcome.ready.plan.groups)
