@@ -26,6 +26,9 @@ deeployRunner doctor      says what this machine has of what is needed, and how 
 deeployRunner bench       measures every kernel over a list of layers; bench --help says more
 deeployRunner cycles      compares measured cycles of test networks with committed ones; cycles --help says more
 
+deeployRunner new-operator NAME     writes a new operator that works, here or in a package of your own
+deeployRunner check-operator NAME   checks all that an operator claims
+
 sizes are bytes, with the suffix k or KiB (1024 bytes), M or MiB (1024 * 1024 bytes): 131072, 128k, 128KiB"""
 
 
@@ -137,6 +140,14 @@ def _main(given: Sequence[str]) -> int:
         from deeploy_ext.bench.gate_command import cycles
 
         return cycles(given[1:])
+    if given[:1] == ["new-operator"]:
+        from deeploy_ext.workshop.new_operator import new_operator
+
+        return new_operator(given[1:])
+    if given[:1] == ["check-operator"]:
+        from deeploy_ext.workshop.check_command import check_operators
+
+        return check_operators(given[1:])
     args = parser().answer(given)
     if args is None:
         return EXIT_PASS

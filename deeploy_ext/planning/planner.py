@@ -25,7 +25,8 @@ class PlanOptions:
     """The flags that shape a plan; sizes in bytes, None for the target's own.
 
     ``dispatch`` is "runtime", "static", or the name of the one variant that is taken wherever its tiles allow. ``largest``
-    limits tiles, where checks need small ones: by node, then by loop, the most iterations of a tile.
+    limits tiles, where checks need small ones: by node, then by loop, the most iterations of a tile; ``buffer_all`` has double
+    buffering wherever a nest has several tiles, whether it pays or not.
     """
 
     promote: bool = False
@@ -36,6 +37,7 @@ class PlanOptions:
     cores: int | None = None
     dispatch: str = "runtime"
     kernels: str = "fast"
+    buffer_all: bool = False
     largest: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
 
 
@@ -116,7 +118,7 @@ class _Planner:
         return NestSearch(nest, homes, whole, self.machine, self.options.largest.get(nest.call.name, {}))
 
     def _choose(self, call: Call, levels: dict[str, str], stage_room: int) -> tuple[Choice, ...]:
-        room = Room(self.l1_arena, stage_room, self.options.double_buffer)
+        room = Room(self.l1_arena, stage_room, self.options.double_buffer, self.options.buffer_all)
         key = self._memo_key(call, levels)
         if key not in self.memo:
             found: list[tuple[Choice, ...]] = []

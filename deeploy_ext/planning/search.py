@@ -15,11 +15,19 @@ from deeploy_ext.planning.plan import AxisPlan, Cycles, LoopPlan
 
 @dataclass(frozen=True)
 class Room:
-    """What a nest may use: bytes of L1 arena, bytes of L2 for staging, whether double buffering is allowed."""
+    """What a nest may use: bytes of L1 arena, bytes of L2 for staging, whether double buffering is allowed.
+
+    ``eager``: it is taken wherever a nest has several tiles, whether it pays or not.
+    """
 
     l1: int
     stage: int
     double_buffer: bool
+    eager: bool = False
+
+    def rank(self, choice: Choice) -> tuple[bool, int]:
+        """The smaller the better."""
+        return self.eager and not choice.double_buffer, choice.cycles.total
 
 
 @dataclass(frozen=True)
@@ -134,7 +142,7 @@ class NestSearch:
             rungs = [sizes.index(tile) for sizes, tile in zip(self.ladders, best.tiling.tiles, strict=True)]
             for neighbour in self._neighbours(rungs):
                 found = self._fitting(neighbour, room)
-                if found is not None and found.cycles.total < best.cycles.total:
+                if found is not None and room.rank(found) < room.rank(best):
                     best, improved = found, True
                     break
         return best
@@ -161,7 +169,7 @@ class NestSearch:
             choice = self._found[tiles, double]
             if choice is not None:
                 found.append(choice)
-        return min(found, key=lambda c: c.cycles.total) if found else None
+        return min(found, key=room.rank) if found else None
 
     def _cheapest_stage(self, tiles: tuple[int, ...], double: bool, room: Room) -> Choice | None:
         options = [self._tile_stages()]

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from deeploy_ext.operators.spec import OPSET
-from deeploy_ext.training.functions import IR_VERSION
+from deeploy_ext.operators.spec import ONNX
+from deeploy_ext.training.functions import IR_VERSION, opset_version
 
 
 class NetworkBuilder:
@@ -45,7 +45,7 @@ class NetworkBuilder:
         return name
 
     def node(self, op_type: str, name: str, inputs: Sequence[str], **attributes: Any) -> str:
-        """Any standard operator with one output, which is named after the layer."""
+        """Any operator with one output, which is named after the layer; ``domain`` is an attribute where it is not standard."""
         self._nodes.append(helper.make_node(op_type, inputs, [f"{name}_out"], name=name, **attributes))
         return f"{name}_out"
 
@@ -90,4 +90,6 @@ class NetworkBuilder:
         """The finished model with one prediction; running statistics are further outputs."""
         prediction = helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)
         graph = helper.make_graph(self._nodes, name, self._inputs, [prediction, *self._states], self._initializers)
-        return helper.make_model(graph, ir_version=IR_VERSION, opset_imports=[helper.make_opsetid("", OPSET)])
+        domains = sorted({ONNX} | {node.domain for node in self._nodes})
+        opsets = [helper.make_opsetid(domain, opset_version(domain)) for domain in domains]
+        return helper.make_model(graph, ir_version=IR_VERSION, opset_imports=opsets)

@@ -70,9 +70,17 @@ def regimes(cases: Sequence[Case]) -> list[Regime]:
         Regime("1 core", ("none", "all"), replace(near, cores=1)),
         Regime("portable bodies, 3 cores", ("none", *each, "all"), replace(portable, cores=3), "random"),
         *(Regime(f"variant {name}", ("none", "all"), replace(portable, dispatch=name)) for name in variants),
-        Regime("double buffering, lazy DMA, from L3", (*each[:1], "all"), PlanOptions(double_buffer=True), "lazy"),
+        Regime(
+            "double buffering, lazy DMA, from L3", (*each[:1], "all"), PlanOptions(double_buffer=True, buffer_all=True), "lazy"
+        ),
         *(
-            Regime(f"{sanitizer} sanitizer", ("none", "all"), replace(near, double_buffer=True), "random", sanitizer)
+            Regime(
+                f"{sanitizer} sanitizer",
+                ("none", "all"),
+                replace(near, double_buffer=True, buffer_all=True),
+                "random",
+                sanitizer,
+            )
             for sanitizer in ("address", "undefined", "thread")
         ),
     ]

@@ -31,8 +31,8 @@ def test_every_operator_in_regime(name: str, tmp_path: Path) -> None:
     limits = outcome.ready.limits
     assert bool(limits) == (REGIMES[name].splits != ("none",))
     assert all(tiles[node, loop] <= limit for node, loops in limits.items() for loop, limit in loops.items())
-    if REGIMES[name].options.double_buffer:
-        assert any(group.double_buffer for group in outcome.ready.plan.groups)
+    if REGIMES[name].options.buffer_all:
+        assert all(group.double_buffer == (group.tiles > 1) for group in outcome.ready.plan.groups)
 
 
 def test_the_fast_regimes_are_there() -> None:
