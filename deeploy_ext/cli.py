@@ -73,6 +73,14 @@ def parser() -> Parser:
     )
     plan.add_argument("--plan", type=place, metavar="FILE", help="use this plan.json (from --dump) instead of planning")
     plan.add_argument(
+        "--override", action="append", type=named, metavar="NODE=FILE.c", default=[],
+        help="a kernel of your own for a node, or for all nodes of an operator; compared with the generated one",
+    )  # fmt: skip
+    plan.add_argument(
+        "--variant", action="append", type=named, metavar="NODE=NAME", default=[],
+        help="another kernel for a node, or for all of an operator: portable, scatter, ...; compared with the planned one",
+    )  # fmt: skip
+    plan.add_argument(
         "--plan-only", action="store_true", help="will it fit, where does everything live, predicted cycles; no run"
     )
     engine = add_engine_options(top)
@@ -194,7 +202,12 @@ def _main(given: Sequence[str]) -> int:
         trainable=args.trainable,
         data=args.data,
         batchnorm=args.batchnorm,
+        override=tuple(args.override),
+        variant=tuple(args.variant),
     )
+    if (args.override or args.variant) and (args.plan_only or args.plan or args.out or args.engine == "board"):
+        spare = [o for o in ("--plan-only", "--plan", "--out") if getattr(args, o[2:].replace("-", "_"))] or ["--engine board"]
+        raise UsageError(f"argument {spare[0]}: --override and --variant try a kernel; leave one of them out")
     if args.plan_only and args.out is not None:
         raise UsageError("argument --out: --plan-only emits no C; leave one of them out (--dump DIR keeps the plan)")
     if args.plan_only and args.save_weights is not None:
@@ -228,6 +241,11 @@ def _main(given: Sequence[str]) -> int:
             return EXIT_PASS
         report = pipeline.run(options, outputs, terminal)
         terminal.report(report)
+        if options.override or options.variant:
+            from deeploy_ext.workshop.trial import compare_with_untouched
+
+            for line in compare_with_untouched(options, report):
+                terminal.line(line)
         proven = report.exit_status == EXIT_PASS
         outputs.commit(report_text(report), proven=proven)
         if outputs.out and not proven:

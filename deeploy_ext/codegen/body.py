@@ -197,21 +197,33 @@ def untiled(operand: str, axis: int) -> str:
     return f"{operand.upper()}_UNTILED_{axis}"
 
 
-class Bodies:
-    """All distinct bodies of a program, in order of first use."""
+def stem_of(call: Call, plan: BodyPlan) -> str:
+    """Name of a body, apart from the number that tells those of an operator apart: of team kernels with the step."""
+    step = f"_{plan.variant}" if plan.team else ""
+    return f"{c_identifier(call.invocation.operator.op_type)}_{plan.phase}{step}"
 
-    def __init__(self) -> None:
+
+class Bodies:
+    """All distinct bodies of a program, in order of first use.
+
+    ``others`` names functions that take the place of generated bodies, by node and stem.
+    """
+
+    def __init__(self, others: Mapping[tuple[str, str], str] | None = None) -> None:
+        self._others = others or {}
         self._names: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._kernels: dict[str, tuple[str, str]] = {}
 
     def name_of(self, call: Call, group: Group, phase: Phase, plan: BodyPlan) -> str:
         """Name of the function for a phase; rendered now unless an equal one exists."""
+        stem = stem_of(call, plan)
+        if (call.name, stem) in self._others:
+            return self._others[call.name, stem]
         context = BodyContext(call, group, phase, plan)
         text = _render(call, phase, context)
         self._kernels |= context.kernels
         if text not in self._names:
-            stem = f"{c_identifier(call.invocation.operator.op_type)}_{phase.name}"
             self._counts[stem] = self._counts.get(stem, 0) + 1
             self._names[text] = f"{stem}_{self._counts[stem]}"
         return self._names[text]

@@ -149,7 +149,9 @@ class Outputs:
     tool was given.
     """
 
-    def __init__(self, *, json_file: str | None, out: str | None, dump: str | None, weights: str | None = None) -> None:
+    def __init__(
+        self, *, json_file: str | None = None, out: str | None = None, dump: str | None = None, weights: str | None = None
+    ) -> None:
         self.json: OutputFile | None = None
         self.out: OutputFolder | None = None
         self.dump: OutputFolder | None = None

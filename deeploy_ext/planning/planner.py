@@ -24,7 +24,8 @@ from deeploy_ext.planning.target import Target
 class PlanOptions:
     """The flags that shape a plan; sizes in bytes, None for the target's own.
 
-    ``dispatch`` is "runtime", "static", or the name of the one variant that is taken wherever its tiles allow. ``largest``
+    ``dispatch`` is "runtime", "static", or the name of the one variant that is taken wherever its tiles allow.
+    ``variants`` picks bodies by node: "portable" instead of a team kernel, or one of the operator's variants. ``largest``
     limits tiles, where checks need small ones: by node, then by loop, the most iterations of a tile; ``buffer_all`` has double
     buffering wherever a nest has several tiles, whether it pays or not.
     """
@@ -37,6 +38,7 @@ class PlanOptions:
     cores: int | None = None
     dispatch: str = "runtime"
     kernels: str = "fast"
+    variants: Mapping[str, str] = field(default_factory=dict[str, str])
     buffer_all: bool = False
     largest: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
 
@@ -134,7 +136,7 @@ class _Planner:
         return best
 
     def _nests(self, call: Call) -> tuple[tuple[Nest, ...], ...]:
-        return nests_of(call, self.options.kernels == "fast")
+        return nests_of(call, self.options.kernels == "fast" and call.name not in self.options.variants)
 
     def _memo_key(self, call: Call, levels: dict[str, str]) -> Any:
         """Nodes of the same operator, attributes, shapes and levels get the same tiles."""
@@ -144,7 +146,8 @@ class _Planner:
         constants = repr(sorted((k, v.tolist()) for k, v in invocation.constants.items()))
         types = repr((invocation.inputs, invocation.outputs))
         largest = repr(sorted(self.options.largest.get(call.name, {}).items()))
-        return invocation.operator.key, attributes, constants, types, homes, largest
+        variant = self.options.variants.get(call.name)
+        return invocation.operator.key, attributes, constants, types, homes, largest, variant
 
     def _infeasible(self, call: Call, levels: dict[str, str], stage_room: int) -> None:
         """Explain which memory is too small for this node, and the smallest value that works for all nodes."""
@@ -236,14 +239,19 @@ class _Planner:
         variants = call.invocation.operator.variants
         if not variants:
             return BodyPlan(phase.name, loop)
-        if self.options.dispatch == "runtime":
+        wanted = self.options.variants.get(call.name, "portable")
+        dispatch = self.options.dispatch if wanted == "portable" else wanted
+        if dispatch == "runtime":
             return BodyPlan(phase.name, loop, "runtime")
-        for variant in [v for v in variants if v.name == self.options.dispatch] or variants:
+        for variant in [v for v in variants if v.name == dispatch] or variants:
             whole = [_whole(choice.axes[operand][axis]) for operand, axis in variant.whole]
             if all(w == "always" for w in whole):
                 return BodyPlan(phase.name, loop, variant.name)
             if not any(w == "never" for w in whole):
                 break
+        if wanted != "portable":
+            message = f"--variant {call.name}={wanted}: the tiles of this node do not all allow it; give it more --l1."
+            raise BadInputError(message)
         return BodyPlan(phase.name, loop, "runtime")
 
     def _arguments(self) -> tuple[Placement, ...]:
