@@ -33,7 +33,7 @@ def guarded(operator: Operator, origin: str) -> Operator:
         "infer": _of_infer, "phases": _of_phases, "gradient": _of_gradient, "kernel": _of_kernel,
     }  # fmt: skip
     for name, check in checks.items():
-        setattr(operator, name, _method(getattr(operator, name), check, wrong))
+        setattr(operator, name, _method(name, getattr(operator, name), check, wrong))
     return operator
 
 
@@ -80,9 +80,7 @@ def _check(kind: Any, wrong: Wrong) -> None:
             raise wrong(f"a case names the operand {unknown[0]!r}", f"one of {', '.join(operands)}")
 
 
-def _method(method: Callable[..., Any], check: Callable[[Invocation, Any], str], wrong: Wrong) -> Callable[..., Any]:
-    name = method.__name__
-
+def _method(name: str, method: Callable[..., Any], check: Callable[[Invocation, Any], str], wrong: Wrong) -> Callable[..., Any]:
     @wraps(method)
     def call(call: Invocation, *arguments: Any) -> Any:
         try:
