@@ -100,7 +100,7 @@ def _package(name: str, folder: Path) -> tuple[Path, dict[str, str], list[str]]:
         f"{package}/testnets/{net}/build.py": _filled("build.py", values),
         f"{package}/testnets/{net}/test.toml": _filled("test.toml", values),
     }
-    then = [f"deeployRunner check-operator {name} {name}Grad", f"deeployRunner -t {net} --promote --db"]
+    then = [f"deeployRunner check-operator {package}::{name} {package}::{name}Grad", f"deeployRunner -t {net} --promote --db"]
     if (folder / "pyproject.toml").is_file():
         if not (folder / operators).is_dir():
             raise BadInputError(
