@@ -214,9 +214,9 @@ class Operator:
         """Gradients of the inputs (None where there is none), emitted through ``build``, from those of the outputs."""
         raise call.refuse("training through this operator", "freeze the layers before it")
 
-    def kernel(self, call: Invocation) -> TeamKernel | None:
-        """A faster body for this use; None: there is only the portable one."""
-        return None
+    def kernels(self, call: Invocation) -> tuple[TeamKernel, ...]:
+        """Faster bodies for this use, no two with the same steps; of several the plan takes the fastest by prediction."""
+        return ()
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         """Loop nests with access relations, in execution order. Empty for views."""

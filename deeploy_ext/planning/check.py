@@ -13,7 +13,7 @@ from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.operators.spec import Phase, Variant
 from deeploy_ext.planning.cost import may_share
-from deeploy_ext.planning.nest import Nest, Tiling, make_nest, row_of
+from deeploy_ext.planning.nest import Nest, Tiling, nest_of_group, row_of
 from deeploy_ext.planning.plan import CONTIGUOUS, BlockPlan, BodyPlan, Group, Placement, Plan
 from deeploy_ext.planning.target import Target, load_target
 
@@ -135,7 +135,7 @@ def _check_group(
 ) -> None:
     where = f"node '{group.node}'"
     phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
-    nest = make_nest(call, tuple(phases[name] for name in group.phases), group.team)
+    nest = nest_of_group(call, group)
     _check_loops(where, nest, group)
     tiling = Tiling(nest, tuple(loop.tile for loop in group.loops))
     if group.team:

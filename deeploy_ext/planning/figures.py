@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.planning.cost import Machine, Transfers, compute_cycles, operand_transfers, predict
-from deeploy_ext.planning.nest import Tiling, make_nest, volume
+from deeploy_ext.planning.nest import Tiling, nest_of_group, volume
 from deeploy_ext.planning.plan import Cycles, Group, LevelUse, Placement, Plan, Traffic
 from deeploy_ext.planning.storage import lower_bound
 from deeploy_ext.planning.target import Target
@@ -53,8 +53,7 @@ def group_figures(
     call: Call, group: Group, homes: Mapping[str, Placement], program: Program, machine: Machine
 ) -> tuple[Transfers, Cycles]:
     """Transfers and predicted cycles of one group, from its tile sizes, order, buffering and staging."""
-    phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
-    nest = make_nest(call, tuple(phases[name] for name in group.phases), group.team)
+    nest = nest_of_group(call, group)
     tiling = Tiling(nest, tuple(loop.tile for loop in group.loops))
     transfers = Transfers()
     for operand, block in zip(nest.operands, group.blocks, strict=True):

@@ -15,7 +15,7 @@ import numpy as np
 from deeploy_ext.graph.program import Call
 from deeploy_ext.operators.relations import Affine
 from deeploy_ext.operators.spec import Access, Loop, Phase, TeamKernel
-from deeploy_ext.planning.plan import AxisPlan, LoopPlan
+from deeploy_ext.planning.plan import AxisPlan, Group, LoopPlan
 
 
 @dataclass(frozen=True)
@@ -67,20 +67,29 @@ def macs(call: Call) -> int:
 
 
 def nests_of(call: Call, fast: bool = True) -> tuple[tuple[Nest, ...], ...]:
-    """The ways to run a node: all phases in one nest, or (several phases) one nest after the other.
-
-    ``fast`` prefers team kernels to the portable bodies.
+    """The ways to run a node: with each of its team kernels (``fast``) or the portable bodies, all phases in one nest or
+    (several phases) one nest after the other.
     """
     phases = call.invocation.operator.phases(call.invocation)
-    joint = (make_nest(call, phases, fast),)
-    return (joint,) if len(phases) == 1 else (joint, tuple(make_nest(call, (phase,), fast) for phase in phases))
+    kernels = call.invocation.operator.kernels(call.invocation) if fast else ()
+    joint = (make_nest(call, phases),)
+    if len(phases) > 1:
+        return joint, tuple(make_nest(call, (phase,)) for phase in phases)
+    return tuple((make_nest(call, phases, kernel),) for kernel in kernels) or (joint,)
 
 
-def make_nest(call: Call, phases: tuple[Phase, ...], fast: bool = True) -> Nest:
+def nest_of_group(call: Call, group: Group) -> Nest:
+    """The nest that a group of the plan runs: its phases, with the team kernel whose steps it names."""
+    phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
+    steps = tuple(body.variant for body in group.bodies if body.team)
+    kernels = {kernel.steps: kernel for kernel in call.invocation.operator.kernels(call.invocation)} if steps else {}
+    return make_nest(call, tuple(phases[name] for name in group.phases), kernels.get(steps))
+
+
+def make_nest(call: Call, phases: tuple[Phase, ...], kernel: TeamKernel | None = None) -> Nest:
     """The nest of some phases of a node; see :func:`nests_of`."""
     loops = tuple({loop.name: loop for phase in phases for loop in phase.loops}.values())
     splittable = tuple(_splittable(loop.name, phases) for loop in loops)
-    kernel = call.invocation.operator.kernel(call.invocation) if fast and len(phases) == 1 else None
     return Nest(call, phases, loops, splittable, _operands(call, phases), kernel)
 
 
