@@ -124,6 +124,10 @@ ${depthwise(t, "X", result, weight, bias, "oy", "ox", f"{t.begin('oy')} * STRIDE
         .scratch = tile->scratch,
         .claimed = range->claimed,
         .accumulate = !range->first,
+% if t.variant() == "transform":
+        .image_done = !${t.fresh(image)},
+        .other_done = !${t.fresh(result if name == "dw" else weight)},
+% endif
     };
     ${kernel}(range->core, &winograd);
 </%def>

@@ -157,7 +157,7 @@ def _window(outputs: int, stride: int, taps: int) -> int:
 
 
 WINOGRAD_STEP = 68
-"""Floats of a patch of 4x4 pixels, of four lanes, and what lies between it and the next: as in ``winograd_product.h``."""
+"""Floats of a patch of 4x4 pixels, of four lanes, and what lies between it and the next: as in ``winograd_loops.h``."""
 
 WINOGRAD_BLOCK = 256
 """Floats of a worker's block of results."""
@@ -178,24 +178,35 @@ def winograd(call: Invocation, g: Geometry) -> tuple[TeamKernel, ...]:
     wide = max(g.x[1], g.y[1]) <= WINOGRAD_COLUMNS and min(g.x) > 0
     if not plain or not wide or min(g.co, g.ci) < WINOGRAD_CHANNELS or call["W"].dtype != np.float32:
         return ()
-    scratch = _winograd_sums if call.operator.op_type == "ConvGradW" else _winograd_results
-    return (TeamKernel(("transform", "product"), "mac_winograd", scratch),)
+    patches = _winograd_sums if call.operator.op_type == "ConvGradW" else _winograd_results
+
+    def scratch(tile: Mapping[str, int]) -> int:
+        lanes, summed, _ = patches(tile)
+        return 4 * (WINOGRAD_STEP * lanes * summed + WINOGRAD_BLOCK * WINOGRAD_WORKERS)
+
+    def multiplied(tile: Mapping[str, int]) -> int:
+        _, summed, blocks = patches(tile)
+        return WINOGRAD_BLOCK * summed * blocks
+
+    def transformed(tile: Mapping[str, int]) -> int:
+        lanes, summed, blocks = patches(tile)
+        return 64 * lanes * summed + 2 * WINOGRAD_BLOCK * blocks  # 2: a block is also started and stored
+
+    return (TeamKernel(("transform", "product"), "mac_winograd", scratch, multiplied, transformed),)
 
 
-def _winograd_results(tile: Mapping[str, int]) -> int:
-    """Bytes of scratch for forward and dX: see ``net_winograd_patches_at``; patches are taken by four of a line."""
+def _winograd_results(tile: Mapping[str, int]) -> tuple[int, int, int]:
+    """For forward and dX: fours of lanes that are transformed, steps that are summed over, blocks of results.
+
+    Lanes are channels of the result, and patches, which are taken by four of a line.
+    """
     summed, lanes, rows, columns = ("ci", "co", "oy", "ox") if "oy" in tile else ("co", "ci", "iy", "ix")
-    quads = _quads(tile[lanes])
+    quads = -(-tile[lanes] // 4)
     groups = tile["n"] * -(-tile[rows] // 2) * -(-tile[columns] // 8)
-    return 4 * (WINOGRAD_STEP * tile[summed] * (quads + groups) + WINOGRAD_BLOCK * WINOGRAD_WORKERS)
+    return quads + groups, tile[summed], quads * groups
 
 
-def _winograd_sums(tile: Mapping[str, int]) -> int:
-    """The same for dW, whose lanes are channels."""
-    quads = _quads(tile["co"]) + _quads(tile["ci"])
-    patches = tile["n"] * -(-tile["oy"] // 2) * -(-tile["ox"] // 2)
-    return 4 * (WINOGRAD_STEP * quads * patches + WINOGRAD_BLOCK * WINOGRAD_WORKERS)
-
-
-def _quads(channels: int) -> int:
-    return -(-channels // 4)
+def _winograd_sums(tile: Mapping[str, int]) -> tuple[int, int, int]:
+    """The same for dW, whose lanes are channels of both operands, and which sums over patches."""
+    co, ci = -(-tile["co"] // 4), -(-tile["ci"] // 4)
+    return co + ci, tile["n"] * -(-tile["oy"] // 2) * -(-tile["ox"] // 2), co * ci

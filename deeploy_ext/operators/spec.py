@@ -111,13 +111,22 @@ class TeamKernel:
 
     Attributes:
         steps: the steps' names, as the operator's template knows them, in order.
-        work: cost class of one iteration of the phase.
+        work: cost class of one iteration of the phase, or of one of ``multiplied``.
         scratch: bytes of L1 that a tile needs beside its operands, from the iterations per tile of each loop.
+        multiplied: multiplications for a tile, where they are not the phase's iterations.
+        transformed: floats for a tile that are computed before and after them.
     """
 
     steps: tuple[str, ...]
     work: str
     scratch: Callable[[Mapping[str, int]], int]
+    multiplied: Callable[[Mapping[str, int]], int] | None = None
+    transformed: Callable[[Mapping[str, int]], int] | None = None
+
+
+KERNELS = ("fast", "direct", "filtered", "portable")
+"""Which team kernels may be taken: all, those that multiply as often as the operator says, or only others where a node has
+such, or none."""
 
 
 @dataclass(frozen=True)

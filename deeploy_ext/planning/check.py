@@ -11,7 +11,8 @@ from itertools import combinations, product
 
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Call, Program
-from deeploy_ext.operators.spec import Phase, Variant
+from deeploy_ext.operators.spec import KERNELS, Phase, Variant
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import may_share
 from deeploy_ext.planning.nest import Nest, Tiling, nest_of_group, row_of
 from deeploy_ext.planning.plan import CONTIGUOUS, BlockPlan, BodyPlan, Group, Placement, Plan
@@ -32,7 +33,7 @@ def check_plan(program: Program, plan: Plan) -> None:
         PlanError: names the group or storage, and what does not hold.
     """
     target = load_target(plan.target)
-    _check_memory(plan, target, len(program.calls))
+    _check_memory(plan, target, program)
     homes = {value: placement for placement in plan.placements for value in placement.values}
     values = [value for placement in plan.placements for value in placement.values]
     if len(values) != len(set(values)):
@@ -46,12 +47,15 @@ def check_plan(program: Program, plan: Plan) -> None:
         _check_group(call, position, group, plan, homes, target, room)
 
 
-def _check_memory(plan: Plan, target: Target, nodes: int) -> None:
+def _check_memory(plan: Plan, target: Target, program: Program) -> None:
     """The levels are the target's, what is reserved there is what the program needs, and no more is used than there is."""
     cores = plan.options.get("cores")
     if type(cores) is not int or not 1 <= cores <= target.cores:
         raise _fail("option 'cores'", f"{cores!r} is not a number from 1 to {target.cores}")
-    reserved = target.reserved(cores, nodes)
+    kernels = plan.options.get("kernels")
+    if kernels not in KERNELS:
+        raise _fail("option 'kernels'", f"{kernels!r} is none of {', '.join(KERNELS)}")
+    reserved = target.reserved(cores, code_bytes(program, target, kernels))
     if set(plan.memory) != set(reserved):
         raise _fail("memory", f"{', '.join(plan.memory) or 'no level'} is not {', '.join(reserved)} of target {target.name}")
     for level, use in plan.memory.items():

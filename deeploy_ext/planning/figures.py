@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import Machine, Transfers, compute_cycles, operand_transfers, predict
 from deeploy_ext.planning.nest import Tiling, nest_of_group, volume
 from deeploy_ext.planning.plan import Cycles, Group, LevelUse, Placement, Plan, Traffic
@@ -75,7 +76,7 @@ def with_figures(plan: Plan, program: Program, target: Target, capacity: Mapping
     groups = tuple(replace(g, cycles=cycles) for g, (_, cycles) in zip(plan.groups, made, strict=True))
     moved = [(g.entry, transfers) for g, (transfers, _) in zip(groups, made, strict=True)]
     capacities = {name: capacity.get(name) or use.capacity for name, use in plan.memory.items()}
-    reserved = target.reserved(cores, len(program.calls))
+    reserved = target.reserved(cores, code_bytes(program, target, plan.options["kernels"]))
     return replace(
         plan,
         options=plan.options | {"l1": capacities["L1"], "l2": capacities["L2"]},

@@ -66,16 +66,23 @@ def macs(call: Call) -> int:
     return sum(iterations(phase) for phase in phases if phase.work.startswith("mac"))
 
 
-def nests_of(call: Call, fast: bool = True) -> tuple[tuple[Nest, ...], ...]:
-    """The ways to run a node: with each of its team kernels (``fast``) or the portable bodies, all phases in one nest or
-    (several phases) one nest after the other.
+def kernels_of(call: Call, which: str) -> tuple[TeamKernel, ...]:
+    """The team kernels of a node, as far as one of :data:`~deeploy_ext.operators.spec.KERNELS` allows them."""
+    found = call.invocation.operator.kernels(call.invocation) if which != "portable" else ()
+    if which == "fast":
+        return found
+    return tuple(kernel for kernel in found if (kernel.multiplied is None) == (which == "direct")) or found
+
+
+def nests_of(call: Call, kernels: str = "fast") -> tuple[tuple[Nest, ...], ...]:
+    """The ways to run a node: with each of its team kernels (see :func:`kernels_of`) or the portable bodies, all phases in one
+    nest or (several phases) one nest after the other.
     """
     phases = call.invocation.operator.phases(call.invocation)
-    kernels = call.invocation.operator.kernels(call.invocation) if fast else ()
     joint = (make_nest(call, phases),)
     if len(phases) > 1:
         return joint, tuple(make_nest(call, (phase,)) for phase in phases)
-    return tuple((make_nest(call, phases, kernel),) for kernel in kernels) or (joint,)
+    return tuple((make_nest(call, phases, kernel),) for kernel in kernels_of(call, kernels)) or (joint,)
 
 
 def nest_of_group(call: Call, group: Group) -> Nest:
@@ -155,11 +162,15 @@ class Tiling:
         )
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """Iterations of each loop in the largest tile, by name."""
+        return {loop.name: tile for loop, tile in zip(self.nest.loops, self.tiles, strict=True)}
+
+    @property
     def scratch(self) -> int:
         """Bytes of scratch that the largest tile needs."""
         kernel = self.nest.kernel
-        sizes = {loop.name: tile for loop, tile in zip(self.nest.loops, self.tiles, strict=True)}
-        return kernel.scratch(sizes) if kernel else 0
+        return kernel.scratch(self.sizes) if kernel else 0
 
     def axes(self, operand: Operand) -> tuple[AxisPlan, ...]:
         """Regions of every axis of an operand, for every combination of tiles that changes them."""

@@ -14,7 +14,7 @@
 #ifndef NET_WINOGRAD_H
 #define NET_WINOGRAD_H
 
-#include "winograd_product.h"
+#include "winograd_loops.h"
 
 /* y[o] = bias[o] + sum over i of image[i] * w[o][i]; of dX image is dY, w is taken from its last tap to the first, and `in`
  * counts dY's channels. Of dW y is dY, which is read, and w the result.
@@ -31,6 +31,7 @@ typedef struct {
     float *scratch;    /* see net_winograd_u and the others */
     int32_t *claimed;  /* tasks of this call that are taken, 0 before it; in L1 */
     bool accumulate;   /* start from what is there */
+    bool image_done, other_done; /* patches of the image, and what they meet, are in the scratch already */
 } net_winograd_t;
 
 /* How many patches there are: `lines` in the batch, `across` in each, in groups of four. */
@@ -239,8 +240,9 @@ NET_KERNEL void net_gradient_channels(const net_winograd_t *conv, const net_patc
 NET_KERNEL void net_winograd_transform(const bool W_SUMS, const bool REVERSED, int32_t core, const net_winograd_t *conv)
 {
     const net_patches_t patches = net_patches(conv);
-    const int32_t quads = net_quads(conv->in), out_quads = net_quads(conv->out), of_image = patches.lines * quads;
-    const int32_t tasks = of_image + (W_SUMS ? patches.lines * out_quads : out_quads * quads);
+    const int32_t quads = net_quads(conv->in), out_quads = net_quads(conv->out);
+    const int32_t of_image = conv->image_done ? 0 : patches.lines * quads;
+    const int32_t others = conv->other_done ? 0 : out_quads * (W_SUMS ? patches.lines : quads), tasks = of_image + others;
     float *const to = net_winograd_patches_at(W_SUMS, conv, &patches);
     float *const none = net_winograd_block_at(W_SUMS, conv, &patches, core), *zeros = none;
     net_zero_pairs(&zeros, (conv->image_columns + 1) >> 1);
@@ -257,33 +259,17 @@ NET_KERNEL void net_winograd_transform(const bool W_SUMS, const bool REVERSED, i
     }
 }
 
-/* At m A of a lane of a block: 2x2 results. */
-NET_KERNEL void net_patch_result(float y[2][2], const float *m)
+/* The last results of a line or a column: one or two wide, one or two high. */
+NET_HOT void net_patch_rest(float *y, int32_t y_row, const float *m, int32_t wide, bool high, float start, bool accumulate)
 {
-    float sum[4], difference[4];
-    NET_UNROLLED
-    for (int32_t j = 0; j < 4; ++j) {
-        const float m0 = m[16 * j], m1 = m[16 * j + 64], m2 = m[16 * j + 128], m3 = m[16 * j + 192];
-        sum[j] = m0 + m1 + m2;
-        difference[j] = m1 - m2 + m3;
+    const int32_t end = high ? 4 : 2;
+    float result[4];
+    net_patch_result(result, m, start);
+    for (int32_t i = 0; i < end; ++i) {
+        float *const to = y + (i >> 1) * y_row + (i & 1);
+        if ((i & 1) == 0 || wide > 1)
+            *to = accumulate ? result[i] + *to : result[i];
     }
-    y[0][0] = sum[0] + sum[1] + sum[2];
-    y[0][1] = sum[1] - sum[2] + sum[3];
-    y[1][0] = difference[0] + difference[1] + difference[2];
-    y[1][1] = difference[1] - difference[2] + difference[3];
-}
-
-/* Adds to results, or sets them; `wide` and `high`: how many of the 2x2 there are. */
-NET_KERNEL void net_patch_put(float *y, int32_t y_row, float result[2][2], float start, bool accumulate, bool wide, bool high)
-{
-    y[0] = result[0][0] + (accumulate ? y[0] : start);
-    if (wide)
-        y[1] = result[0][1] + (accumulate ? y[1] : start);
-    if (!high)
-        return;
-    y[y_row] = result[1][0] + (accumulate ? y[y_row] : start);
-    if (wide)
-        y[y_row + 1] = result[1][1] + (accumulate ? y[y_row + 1] : start);
 }
 
 /* Forward and dX, the second step: a task is four channels of four patches side by side. */
@@ -298,20 +284,23 @@ NET_HOT void net_winograd_y(int32_t core, const net_winograd_t *conv)
         const int32_t quad = task / groups, group = task - quad * groups, line = group / patches.groups;
         const int32_t item = conv->batch > 1 ? line / patches.rows : 0, row = 2 * (line - item * patches.rows);
         const int32_t column = 8 * (group - line * patches.groups), left = conv->columns - column;
-        const int32_t channels = conv->out - 4 * quad < 4 ? conv->out - 4 * quad : 4, width = left < 8 ? left : 8;
+        const int32_t channels = conv->out - 4 * quad < 4 ? conv->out - 4 * quad : 4, wide = left < 8 ? left : 8;
         net_winograd_product(conv->scratch + quad * conv->in * NET_WINOGRAD_STEP, v + group * conv->in * NET_WINOGRAD_STEP,
                              conv->in, block);
         float *y = conv->y + item * conv->y_item + 4 * quad * conv->y_plane + row * conv->y_row + column;
         const float *m = block, *bias = conv->bias ? conv->bias + 4 * quad : NULL;
+        const bool high = row + 1 < conv->rows;
+        const int32_t whole = high ? wide >> 1 : 0;
         NET_ROLLED
         for (int32_t o = 0; o < channels; ++o, y += conv->y_plane, m += 4) {
-            const float start = bias ? bias[o] : 0.0f;
+            const float start = bias && !conv->accumulate ? bias[o] : 0.0f;
+            if (whole > 0 && conv->accumulate)
+                net_patch_results(y, y + conv->y_row, m, whole, start, true);
+            else if (whole > 0)
+                net_patch_results(y, y + conv->y_row, m, whole, start, false);
             NET_ROLLED
-            for (int32_t x = 0; x < width; x += 2) {
-                float result[2][2];
-                net_patch_result(result, m + (x >> 1));
-                net_patch_put(y + x, conv->y_row, result, start, conv->accumulate, x + 1 < width, row + 1 < conv->rows);
-            }
+            for (int32_t x = 2 * whole; x < wide; x += 2)
+                net_patch_rest(y + x, conv->y_row, m + (x >> 1), wide - x, high, start, conv->accumulate);
         }
     }
 }
