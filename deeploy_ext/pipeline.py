@@ -30,6 +30,7 @@ from deeploy_ext.planning.nest import macs
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
 from deeploy_ext.planning.target import Target, load_target, target_names
+from deeploy_ext.planning.traffic import tensor_traffic
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import TrainingTask
 
@@ -123,6 +124,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         counters=result.counters,
         memory=plan.memory,
         traffic=plan.traffic,
+        tensors=tensor_traffic(plan),
         macs=sum(macs(call) for call in program.calls if call.entry == "step"),
         seconds=terminal.elapsed(),
     )
