@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from deeploy_ext.errors import EXIT_PASS
+from deeploy_ext.harness.plan_why import EXECUTION
 from deeploy_ext.harness.report import SCHEMA, STAGES, CycleReport, cycles_json, plain, tensors_json, traffic_json
 from deeploy_ext.harness.terminal import moved_line, reload_lines
 from deeploy_ext.planning.plan import Group, Placement, Plan
@@ -16,9 +17,6 @@ from deeploy_ext.planning.traffic import tensor_traffic, title_of
 
 SHOWN = 10
 """Transient storages and nodes listed, unless all are asked for."""
-
-EXECUTION = {"step": "mini-batch", "update": "update", "infer": "inference"}
-"""What one execution of an entry is to a user."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class PlanReport:
         test, target: names, as resolved.
         options: the run's options by name.
         cycles: predicted, one row per tile nest.
-        schedule: name of the node at every schedule position.
+        schedule, operators: name of the node at every schedule position, and its operator type.
         macs: multiply-accumulates of one mini-batch.
         seconds: wall-clock time per stage, and "total".
     """
@@ -40,6 +38,7 @@ class PlanReport:
     plan: Plan
     cycles: CycleReport
     schedule: Sequence[str]
+    operators: Sequence[str]
     macs: int
     seconds: Mapping[str, float]
 
@@ -59,7 +58,7 @@ def plan_lines(report: PlanReport, *, everything: bool = False) -> Iterable[str]
             (
                 name,
                 *(f"{size:,}" for size in (use.capacity, use.used, use.lower_bound, use.gap)),
-                reserved_for(report, name, use.reserved),
+                reserved_for(report, name),
             )
             for name, use in sorted(plan.memory.items())
         ],
@@ -88,9 +87,9 @@ def plan_lines(report: PlanReport, *, everything: bool = False) -> Iterable[str]
     yield f"Total time: {report.seconds.get('total', 0.0):.2f} s"
 
 
-def reserved_for(report: PlanReport, level: str, size: int) -> str:
+def reserved_for(report: PlanReport, level: str) -> str:
     """Bytes of a level that tensors cannot have, and what they are."""
-    target, cores = report.target, report.plan.options["cores"]
+    target, cores, size = report.target, report.plan.options["cores"], report.plan.memory[level].reserved
     stacks = f"{cores} worker stacks of {target.worker_stack:,}, controller stack {target.controller_stack:,}"
     parts = {
         "L1": f"{stacks}, runtime {target.runtime_bytes:,}",
@@ -116,19 +115,21 @@ def _live(report: PlanReport, placement: Placement) -> str:
 
 def _node(group: Group) -> tuple[str, ...]:
     """A row of the table of nodes."""
+    buffering = "double" if group.double_buffer else "single"
+    return f"{group.cycles.total:,}", group.entry, title_of(group), tiles_text(group), buffering, bound_by(group)
+
+
+def tiles_text(group: Group) -> str:
+    """Tiles and the loops they split, outermost first: ``8 (co 64/16, oy 16/8)``."""
     split = ", ".join(f"{group.loops[i].name} {group.loops[i].extent}/{group.loops[i].tile}" for i in group.order)
-    tiles = f"{group.tiles} ({split})" if split else "1"
+    return f"{group.tiles} ({split})" if split else "1"
+
+
+def bound_by(group: Group) -> str:
+    """The part of a nest that takes most of its predicted cycles."""
     cycles = group.cycles
     parts = {"compute": cycles.compute, "L2-L1": cycles.dma, "L3-L2": cycles.ram}
-    buffering = "double" if group.double_buffer else "single"
-    return (
-        f"{cycles.total:,}",
-        group.entry,
-        title_of(group),
-        tiles,
-        buffering,
-        max(parts, key=lambda part: parts[part]),
-    )
+    return max(parts, key=lambda part: parts[part])
 
 
 def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:

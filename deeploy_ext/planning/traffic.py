@@ -61,7 +61,7 @@ class Reason:
     Attributes:
         kind: ``loop``: every tile of a loop that does not move the box fetches it again, because tiles of another loop inside
             have replaced it; ``overlap``: boxes of different tiles share elements (halo); ``gaps``: no box holds some elements.
-        where: the loop; of the others the loops that move the box along ``axis``.
+        where: the loop; of the others the loops that move the box along ``axis``, none if it stands still.
         axis: of the operand; None where several are cut by one loop.
         times: factor on the bytes, exact.
     """
@@ -72,12 +72,12 @@ class Reason:
     times: Fraction
 
     def __str__(self) -> str:
-        along = "" if self.axis is None else f" on axis {self.axis}"
-        return {
-            "loop": f"loop order: again for each of {self.times} tiles of {self.where}",
-            "overlap": f"tiles of {self.where} overlap{along} (halo): x{float(self.times):.2f}",
-            "gaps": f"tiles of {self.where} leave elements out{along}: x{float(self.times):.2f}",
-        }[self.kind]
+        along, times = "" if self.axis is None else f" on axis {self.axis}", f"x{float(self.times):.2f}"
+        if self.kind == "loop":
+            return f"loop order: again for each of {self.times} tiles of {self.where}"
+        if self.kind == "overlap":
+            return f"tiles of {self.where} overlap{along} (halo): {times}"
+        return f"tiles{self.where and f' of {self.where}'} leave elements out{along}: {times}"
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def _reasons(group: Group, block: BlockPlan) -> Iterable[Reason]:
 def _spread(group: Group, loops: tuple[int, ...], axis: int | None, times: Fraction) -> Iterable[Reason]:
     if times != 1:
         where = " and ".join(group.loops[i].name for i in loops)
-        yield Reason("overlap" if times > 1 else "gaps", where or "the nest", axis, times)
+        yield Reason("overlap" if times > 1 else "gaps", where, axis, times)
 
 
 def tensor_traffic(plan: Plan) -> tuple[TensorTraffic, ...]:
