@@ -6,9 +6,10 @@ from functools import cached_property
 from typing import Any
 
 from deeploy_ext.harness.plan_report import PlanReport, reserved_for, tiles_text
-from deeploy_ext.harness.plan_why import EXECUTION, Whys, positions_of
+from deeploy_ext.harness.plan_why import EXECUTION, Whys
+from deeploy_ext.planning.figures import positions_of
 from deeploy_ext.planning.plan import BlockPlan
-from deeploy_ext.planning.traffic import Hops, Use, moved_by, title_of, uses_of
+from deeploy_ext.planning.traffic import BlockTraffic, Hops, moved_by, title_of, uses_of
 
 
 class PlanView:
@@ -27,6 +28,7 @@ class PlanView:
     def values(self) -> dict[str, int]:
         """Every value's number in the page."""
         found = [value for placement in self.plan.placements for value in (placement.storage, *placement.values)]
+        found += [use.block.value for use in self.uses]
         return {value: i for i, value in enumerate(dict.fromkeys(found))}
 
     @cached_property
@@ -89,7 +91,7 @@ class PlanView:
     def _nests(self) -> list[list[Any]]:
         """Title, begin, end, tiles, double, cycles (start, total, compute, dma, ram), bytes fetched and stored and commands
         of both hops, scratch address and bytes."""
-        by_nest: dict[int, list[Use]] = {}
+        by_nest: dict[int, list[BlockTraffic]] = {}
         for use in self.uses:
             by_nest.setdefault(use.nest, []).append(use)
         start, rows = 0, list[list[Any]]()

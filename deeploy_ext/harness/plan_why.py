@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from deeploy_ext.planning.plan import Group, Placement, Plan
+from deeploy_ext.planning.figures import staged_bytes
+from deeploy_ext.planning.plan import Placement, Plan
 from deeploy_ext.planning.target import Target
-from deeploy_ext.planning.traffic import Use, uses_of
+from deeploy_ext.planning.traffic import BlockTraffic, uses_of
 
 EXECUTION = {"step": "mini-batch", "update": "update", "infer": "inference"}
 """What one execution of an entry is to a user."""
-
-
-def positions_of(groups: Sequence[Group]) -> tuple[int, ...]:
-    """Schedule position of every nest: nests of one node, one after the other, share it."""
-    at: dict[tuple[str, str], int] = {}
-    return tuple(at.setdefault((group.entry, group.node), len(at)) for group in groups)
 
 
 class Whys:
@@ -24,13 +19,12 @@ class Whys:
     def __init__(self, plan: Plan, target: Target) -> None:
         self.plan = plan
         self._align = target.levels["L2"].align
-        self._positions = positions_of(plan.groups)
-        self._uses: dict[str, list[Use]] = {}
+        self._uses: dict[str, list[BlockTraffic]] = {}
         for use in uses_of(plan):
             self._uses.setdefault(use.block.value, []).append(use)
         self._taken = self._taken_in_l2()
 
-    def uses(self, placement: Placement) -> list[Use]:
+    def uses(self, placement: Placement) -> list[BlockTraffic]:
         """What nests do with a placement's values, in execution order."""
         found = [use for value in placement.values for use in self._uses.get(value, ())]
         return sorted(found, key=lambda use: use.nest)
@@ -47,7 +41,7 @@ class Whys:
         saved = self._saved(uses)
         return f"in L2: promoted, saves at least {saved}" if saved else "in L2: promoted; no nest moves it"
 
-    def _saved(self, uses: Iterable[Use]) -> str:
+    def _saved(self, uses: Iterable[BlockTraffic]) -> str:
         found: dict[str, int] = {}
         for use in uses:
             found[use.group.entry] = found.get(use.group.entry, 0) + use.saved
@@ -67,12 +61,9 @@ class Whys:
 
     def _taken_in_l2(self) -> Mapping[int, int]:
         """Live bytes of L2 at every schedule position, staging buffers included."""
-        staged: dict[int, int] = {}
-        for group, position in zip(self.plan.groups, self._positions, strict=True):
-            size = sum(block.stage_bytes * len(block.stage_slots) for block in group.blocks)
-            staged[position] = max(staged.get(position, 0), size)
+        taken = staged_bytes(self.plan.groups)
         for placement in self.plan.placements:
             if placement.level == "L2":
                 for position in range(placement.first, placement.last + 1):
-                    staged[position] = staged.get(position, 0) + self._align(placement.bytes)
-        return staged
+                    taken[position] = taken.get(position, 0) + self._align(placement.bytes)
+        return taken

@@ -81,7 +81,7 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Use:
+class BlockTraffic:
     """One operand of one nest.
 
     Attributes:
@@ -134,7 +134,7 @@ class TensorTraffic:
     value: str
     home: str
     bytes: int
-    uses: tuple[Use, ...]
+    uses: tuple[BlockTraffic, ...]
 
     @property
     def fetched(self) -> Hops:
@@ -161,16 +161,22 @@ def title_of(group: Group) -> str:
     return f"{group.node} ({'+'.join(group.phases)})"
 
 
-def uses_of(plan: Plan) -> tuple[Use, ...]:
+def uses_of(plan: Plan) -> tuple[BlockTraffic, ...]:
     """Every operand of every nest that is moved or lives in L1, in execution order."""
     homes = {value: placement.level for placement in plan.placements for value in placement.values}
-    return tuple(_use(i, group, block, homes[block.value]) for i, group in enumerate(plan.groups) for block in group.blocks)
+    return tuple(
+        _use(i, group, block, homes.get(block.value, "L1"))  # what has no placement never leaves its nest
+        for i, group in enumerate(plan.groups)
+        for block in group.blocks
+    )
 
 
-def _use(nest: int, group: Group, block: BlockPlan, home: str) -> Use:
+def _use(nest: int, group: Group, block: BlockPlan, home: str) -> BlockTraffic:
     whole = math.prod(axis.extent for axis in block.axes) * block.item
     moved = volume(block.axes, block.item, group.loops, group.order)
-    return Use(nest, group, block, home, whole, hops_of(home, block.stage, moved, whole), tuple(_reasons(group, block)))
+    return BlockTraffic(
+        nest, group, block, home, whole, hops_of(home, block.stage, moved, whole), tuple(_reasons(group, block))
+    )
 
 
 def _reasons(group: Group, block: BlockPlan) -> Iterable[Reason]:
@@ -195,7 +201,7 @@ def _spread(group: Group, loops: tuple[int, ...], axis: int | None, times: Fract
 
 def tensor_traffic(plan: Plan) -> tuple[TensorTraffic, ...]:
     """Every tensor that nests move, by entry, in order of first use."""
-    found: dict[tuple[str, str], list[Use]] = {}
+    found: dict[tuple[str, str], list[BlockTraffic]] = {}
     for use in uses_of(plan):
         found.setdefault((use.group.entry, use.block.value), []).append(use)
     return tuple(
@@ -203,6 +209,6 @@ def tensor_traffic(plan: Plan) -> tuple[TensorTraffic, ...]:
     )
 
 
-def moved_by(uses: Iterable[Use]) -> Hops:
+def moved_by(uses: Iterable[BlockTraffic]) -> Hops:
     """What some uses move, both directions; those of a whole entry are the bytes of ``Plan.traffic``."""
     return sum((use.fetched + use.stored for use in uses), Hops())

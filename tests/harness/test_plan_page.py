@@ -15,7 +15,8 @@ from onnx import helper, numpy_helper
 
 from deeploy_ext.cli import main
 from deeploy_ext.harness.plan_page import LONGEST, legible
-from deeploy_ext.harness.plan_why import Whys, positions_of
+from deeploy_ext.harness.plan_why import Whys
+from deeploy_ext.planning.figures import positions_of, staged_bytes
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.traffic import tensor_traffic, title_of
 from support import GAP9, planned, task_of
@@ -188,3 +189,5 @@ def test_phases_one_after_the_other_share_a_schedule_position() -> None:
     positions = positions_of(plan.groups)
     assert list(positions) == sorted(positions) and set(positions) == set(range(positions[-1] + 1))
     assert len(positions) > positions[-1] + 1
+    staged = staged_bytes(plan.groups)  # by all in turn, not together
+    assert max(staged.values()) == max(sum(b.stage_bytes * len(b.stage_slots) for b in g.blocks) for g in plan.groups)

@@ -15,7 +15,7 @@ from deeploy_ext.operators import find
 from deeploy_ext.operators.spec import Invocation, TensorType
 from deeploy_ext.planning.nest import Tiling, make_nest
 from deeploy_ext.planning.plan import AxisPlan, BlockPlan, Cycles, Group, LevelUse, Placement, Plan
-from deeploy_ext.planning.traffic import Hops, Moved, TensorTraffic, Use, moved_by, tensor_traffic, uses_of
+from deeploy_ext.planning.traffic import BlockTraffic, Hops, Moved, TensorTraffic, moved_by, tensor_traffic, uses_of
 from support import FIXED_L1, planned, task_of
 
 NOTHING = Hops()
@@ -148,7 +148,7 @@ def assert_consistent(plan: Plan) -> None:
         assert tensor.factors[1] == sum(use.factor for use in tensor.uses if use.block.loaded and use.home != "L1")
 
 
-def assert_explained(use: Use) -> None:
+def assert_explained(use: BlockTraffic) -> None:
     if use.home == "L1":
         assert use.once == NOTHING and not use.reloads
         return
