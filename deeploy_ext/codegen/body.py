@@ -85,7 +85,7 @@ class BodyContext:
         return f"{operand}_box->size[{axis}]"
 
     def fresh(self, operand: str) -> str:
-        """Whether the tile's box is another than in the nest's tile before; else scratch that was made from it is still right."""
+        """Whether the tile has another box than the nest's tile before; else what scratch holds of it is still right."""
         return f"{operand}_box->fresh"
 
     def extent(self, operand: str, axis: int) -> int:
