@@ -24,11 +24,12 @@ from deeploy_ext.harness.plan_report import PlanReport
 from deeploy_ext.harness.report import CycleReport, Report
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.harness.weights import check_saveable, saved_weights
-from deeploy_ext.planning.check import check_plan
+from deeploy_ext.planning.check import check_plan, in_plan_order
 from deeploy_ext.planning.figures import with_figures
 from deeploy_ext.planning.nest import macs
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.target import Target, load_target, target_names
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import TrainingTask
@@ -190,12 +191,15 @@ def _planned(
     task: TrainingTask, options: RunOptions, target: Target, plan_options: PlanOptions, dump: Dump, terminal: Terminal
 ) -> tuple[Program, Plan]:
     with terminal.stage("plan") as stage:
-        program = lower(task)
-        plan = _read_plan(options.plan, target) if options.plan else make_plan(program, target, plan_options)
-        check_plan(program, plan)
         if options.plan:
-            plan = with_figures(plan, program, target, {"L1": options.l1, "L2": options.l2})
+            plan = _read_plan(options.plan, target)
+            program = in_plan_order(lower(task), plan)
             check_plan(program, plan)
+            plan = with_figures(plan, program, target, {"L1": options.l1, "L2": options.l2})
+        else:
+            program = scheduled(lower(task))
+            plan = make_plan(program, target, plan_options)
+        check_plan(program, plan)
         stage.note = f"{len(plan.groups)} tile nests"
         dump.plan(plan)
     return program, plan

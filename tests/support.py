@@ -23,6 +23,7 @@ from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.planning.check import check_plan
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.target import load_target
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import ForwardNetwork, TrainingSpec, TrainingTask, Trajectory
@@ -80,7 +81,7 @@ class Made:
 
 def planned(task: TrainingTask, **options: Any) -> Made:
     """Lower, plan and check."""
-    program = lower(task)
+    program = scheduled(lower(task))
     plan = make_plan(program, GAP9, PlanOptions(**options))
     check_plan(program, plan)
     return Made(program, plan)

@@ -61,3 +61,10 @@ class Program:
     def entries(self) -> tuple[str, ...]:
         """Names of the entries in execution order."""
         return tuple(dict.fromkeys(call.entry for call in self.calls))
+
+
+def root(value: str, same: Mapping[str, str]) -> str:
+    """The value at the end of the chain of shared storage."""
+    while value in same:
+        value = same[value]
+    return value

@@ -12,6 +12,7 @@ from bad_case import OUTPUTS, Case
 
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.schedule import scheduled
 from support import FIXED_L1, GAP9, task_of
 
 NET = ("-t", "SimpleMLP")
@@ -21,7 +22,7 @@ AGAIN = ("plan", "--dump")
 
 @cache
 def _plan(name: str = "SimpleMLP") -> str:
-    return make_plan(lower(task_of(name)), GAP9, PlanOptions(promote=True, l1=FIXED_L1 + 1_760)).to_json()
+    return make_plan(scheduled(lower(task_of(name))), GAP9, PlanOptions(promote=True, l1=FIXED_L1 + 1_760)).to_json()
 
 
 def _text(name: str, make: Callable[[], str | bytes], *words: str) -> Case:
