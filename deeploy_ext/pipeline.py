@@ -68,6 +68,7 @@ class RunOptions:
     trainable: str | None = None
     data: str | None = None
     batchnorm: Literal["frozen", "train"] | None = None
+    fuse: bool = True
 
 
 def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
@@ -114,7 +115,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         target=target.name,
         engine=engine.name,
         options={**asdict(options), **plan.options, **asdict(task.spec)},
-        verdict=compare(task, golden, first),
+        verdict=compare(task, golden, first, fused=program.fused),
         expected=compare_expected(task, first) if task.expected else None,
         repeat=repeats[0] if repeats else None,
         computed=first.losses,
@@ -126,6 +127,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         traffic=plan.traffic,
         macs=sum(macs(call) for call in program.calls if call.entry == "step"),
         seconds=terminal.elapsed(),
+        fused=program.fused,
     )
 
 
@@ -193,14 +195,14 @@ def _planned(
     with terminal.stage("plan") as stage:
         if options.plan:
             plan = _read_plan(options.plan, target)
-            program = in_plan_order(lower(task), plan)
+            program = in_plan_order(lower(task, fuse="update" not in plan.entries), plan)
             check_plan(program, plan)
             plan = with_figures(plan, program, target, {"L1": options.l1, "L2": options.l2})
         else:
-            program = scheduled(lower(task))
+            program = scheduled(lower(task, fuse=options.fuse))
             plan = make_plan(program, target, plan_options)
         check_plan(program, plan)
-        stage.note = f"{len(plan.groups)} tile nests"
+        stage.note = f"{len(plan.groups)} tile nests{', fused update' if program.fused else ''}"
         dump.plan(plan)
     return program, plan
 
@@ -280,7 +282,7 @@ def _predicted(plan: Plan, target: Target) -> CycleReport:
         kind="predicted",
         model=target.model,
         minibatch=plan.cycles("step"),
-        update=plan.cycles("update"),
+        update=plan.cycles("update") if "update" in plan.entries else None,
         inference=plan.cycles("infer") if "infer" in plan.entries else None,
         per_node=tuple((group.entry, group.node, "+".join(group.phases), group.cycles.total) for group in plan.groups),
     )
@@ -295,7 +297,7 @@ def _measured(predicted: CycleReport, result: EngineResult) -> CycleReport:
         kind="measured",
         model=result.model,
         minibatch=entries["step"],
-        update=entries["update"],
+        update=entries.get("update"),
         inference=entries.get("infer"),
         per_node=tuple((entry, node, phase, group.total) for (entry, node, phase, _), group in rows),
         kernel=tuple(group.kernel for group in groups),

@@ -79,9 +79,9 @@ class Made:
     plan: Plan
 
 
-def planned(task: TrainingTask, **options: Any) -> Made:
-    """Lower, plan and check."""
-    program = scheduled(lower(task))
+def planned(task: TrainingTask, *, fuse: bool = False, **options: Any) -> Made:
+    """Lower, schedule, plan and check."""
+    program = scheduled(lower(task, fuse=fuse))
     plan = make_plan(program, GAP9, PlanOptions(**options))
     check_plan(program, plan)
     return Made(program, plan)
@@ -101,7 +101,7 @@ def trained(task: TrainingTask, folder: Path, *, dma: str = "eager", sanitize: A
     return result
 
 
-def assert_right(task: TrainingTask, golden: Trajectory, result: EngineResult) -> None:
+def assert_right(task: TrainingTask, golden: Trajectory, result: EngineResult, *, fused: bool = False) -> None:
     """Every loss, gradient, parameter and state agrees with the golden run."""
-    verdict = compare(task, golden, result.rounds[0])
+    verdict = compare(task, golden, result.rounds[0], fused=fused)
     assert verdict.passed, verdict

@@ -42,10 +42,11 @@ def cycles(given: Sequence[str]) -> int:
     args = parser().answer(given)
     if args is None:
         return EXIT_PASS
+    # one mini-batch is enough to measure the entries that networks with several per step have
     flags: dict[str, Any] = dict.fromkeys(FLAGS, True)
     asked = pipeline.RunOptions(
         test="", engine=args.engine, cc=args.cc, gvsoc=args.gvsoc, gvsoc_target=args.gvsoc_target, isa=args.isa,
-        time_limit=args.time_limit, steps=1, accumulation=1, **flags,
+        time_limit=args.time_limit, steps=1, accumulation=1, fuse=False, **flags,
     )  # fmt: skip
     engine = engines.select(pipeline.engine_options(asked))
     assert isinstance(engine, engines.GvsocEngine)

@@ -1,6 +1,6 @@
 """Lowering: from the training ONNX to the :class:`Program` that is planned and emitted.
 
-A list of small passes over the graph, then the schedule. Each pass says what it does in its docstring.
+A list of small passes over each graph; each pass says what it does in its docstring.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from deeploy_ext.errors import BadInputError
+from deeploy_ext.graph.fuse import fuse_updates
 from deeploy_ext.graph.invocation import invocation_of
 from deeploy_ext.graph.program import Call, Program, root
 from deeploy_ext.operators import find
@@ -68,8 +69,12 @@ def narrow_labels(graph: ir.Graph) -> None:
 PASSES = (split_conv_grad, drop_unused_outputs, name_needed_outputs, narrow_labels)
 
 
-def lower(task: TrainingTask) -> Program:
-    """Lower all graphs of a task and schedule their nodes."""
+def lower(task: TrainingTask, *, fuse: bool = False) -> Program:
+    """Lower all graphs of a task; the nodes stay in the graphs' order.
+
+    Args:
+        fuse: update each weight within the step, where that is possible (:func:`fuse_updates`).
+    """
     calls: list[Call] = []
     values: dict[str, TensorType] = {}
     same: dict[str, str] = {}
@@ -84,6 +89,10 @@ def lower(task: TrainingTask) -> Program:
         constants |= {n: v.const_value.numpy() for n, v in graph.initializers.items() if v.const_value is not None}
         made = [_call(entry, node, values, same, inputs, outputs) for node in graph]
         calls += [call for call in made if not call.invocation.operator.view]
+    fused = fuse_updates(task, calls, same) if fuse else None
+    if fused:
+        calls = fused
+        _forget(task, calls, values, same)
     for state in task.states:
         if state.before not in values:  # nobody reads it: it is where the result is kept
             values[state.before] = values[state.after]
@@ -97,6 +106,15 @@ def lower(task: TrainingTask) -> Program:
     return Program(
         tuple(calls), values, same, arguments, task.data, task.loss, kept, tuple(n for n in persistent if n in values)
     )
+
+
+def _forget(task: TrainingTask, calls: list[Call], values: dict[str, TensorType], same: dict[str, str]) -> None:
+    """Drop the accumulators' operands that nobody uses now."""
+    used = {value for call in calls for value in call.operands.values()} | set(same.values())
+    for name in [task.reset, *(n for p in task.parameters for n in (p.buffer_out, p.buffer))]:
+        if name not in used:
+            values.pop(name, None)
+            same.pop(name, None)
 
 
 def _call(
