@@ -245,13 +245,16 @@ class _Search:
             found, rank = other, demand
         high, order = found
         low = 0
+        latest = [-place for place in rank]
+        attempts = [(ranking, greedy) for ranking in (rank, latest) for greedy in (False, True)]
         for _ in range(BUDGETS):
             if low + 1 >= high:
                 break
             budget = (low + high) // 2
-            tried = [made for greedy in (False, True) if (made := _Run(self, rank, budget, greedy).order())]
-            if tried:
-                high, order = min(tried)
+            made = (_Run(self, ranking, budget, greedy).order() for ranking, greedy in attempts)
+            first = next((one for one in made if one), None)
+            if first:
+                high, order = first
             else:
                 low = budget
         return [self.indices[i] for unit in order for i in self.units[unit]]
