@@ -18,9 +18,11 @@ from deeploy_ext.graph.lower import lower
 from deeploy_ext.harness.files import MANIFEST, Outputs
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.planning.nest import macs
+from deeploy_ext.planning.plan import Plan
+from deeploy_ext.planning.planner import PlanOptions, make_plan
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import ForwardNetwork
-from support import FIXED_L1
+from support import FIXED_L1, GAP9, task_of
 
 NET = ("-t", "TinyCNN")
 
@@ -143,6 +145,24 @@ def test_the_plan_predicts_the_bytes_that_are_moved(promote: bool) -> None:
     assert report.exit_status == 0
     assert 6 * (step.l2_l1 + infer.l2_l1) + 2 * update.l2_l1 == counted["l2_to_l1_bytes"] + counted["l1_to_l2_bytes"]
     assert 6 * (step.l3_l2 + infer.l3_l2) + 2 * update.l3_l2 == counted["l3_to_l2_bytes"] + counted["l2_to_l3_bytes"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--no-fuse"]])
+def test_a_plan_file_brings_order_and_fused_update(flags: list[str], empty: Path) -> None:
+    arguments = [*NET, "--accum", "1", "--promote", "--plan-only"]
+    assert main([*arguments, *flags, "--dump", "d"]) == 0
+    assert main([*arguments, "--plan", "d/plan.json", "--dump", "e"]) == 0
+    plan = (empty / "d/plan.json").read_text()
+    assert (empty / "e/plan.json").read_text() == plan
+    assert ('"update"' in plan) == bool(flags)
+
+    program = lower(task_of("TinyCNN", accumulation=1), fuse=not flags)
+    unscheduled = make_plan(program, GAP9, PlanOptions(promote=True, cores=8))
+    (empty / "graph.json").write_text(unscheduled.to_json())
+    assert main([*arguments, "--plan", "graph.json", "--dump", "f"]) == 0
+    order = [group.node for group in Plan.from_json((empty / "f/plan.json").read_text()).groups]
+    assert order == [group.node for group in unscheduled.groups]
+    assert order != [group.node for group in Plan.from_json(plan).groups]
 
 
 def test_multiply_accumulates_of_resnet8() -> None:
