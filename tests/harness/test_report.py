@@ -73,8 +73,8 @@ def printed(report: Report, verbosity: int = 0) -> list[str]:
 def test_keys_and_their_order() -> None:
     value = report_json(make())
     assert " ".join(value) == (
-        "schema test target engine options checks gradients losses cycles predicted counters dispatch memory traffic macs seconds "
-        "exit"
+        "schema test target engine options checks gradients losses cycles predicted counters dispatch memory traffic macs "
+        "seconds exit"
     )
     checks = value["checks"]
     kinds = ["losses", "gradients", "parameters", "state", "predictions"]
