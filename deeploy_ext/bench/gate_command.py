@@ -23,8 +23,8 @@ def parser() -> Parser:
     """The command line of ``deeployRunner cycles``."""
     top = Parser(
         prog="deeployRunner cycles",
-        description=f"Measures test networks with {' '.join(FLAGS.values())}, updates apart, and compares with the records beside them "
-        f"({FILE}); exit status 1: cycles differ, or there is no record of this model and compiler",
+        description=f"Measures test networks with {' '.join(FLAGS.values())}, updates apart, and compares with the records "
+        f"beside them ({FILE}); exit status 1: cycles differ, or there is no record of this model and compiler",
         allow_abbrev=False,
     )
     top.add_argument("networks", nargs="*", metavar="NET", help="shipped test networks (default: all that have a record)")
