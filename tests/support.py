@@ -23,6 +23,7 @@ from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.planning.check import check_plan
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.target import load_target
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import ForwardNetwork, TrainingSpec, TrainingTask, Trajectory
@@ -78,9 +79,9 @@ class Made:
     plan: Plan
 
 
-def planned(task: TrainingTask, **options: Any) -> Made:
-    """Lower, plan and check."""
-    program = lower(task)
+def planned(task: TrainingTask, *, fuse: bool = False, **options: Any) -> Made:
+    """Lower, schedule, plan and check."""
+    program = scheduled(lower(task, fuse=fuse))
     plan = make_plan(program, GAP9, PlanOptions(**options))
     check_plan(program, plan)
     return Made(program, plan)
@@ -100,7 +101,7 @@ def trained(task: TrainingTask, folder: Path, *, dma: str = "eager", sanitize: A
     return result
 
 
-def assert_right(task: TrainingTask, golden: Trajectory, result: EngineResult) -> None:
+def assert_right(task: TrainingTask, golden: Trajectory, result: EngineResult, *, fused: bool = False) -> None:
     """Every loss, gradient, parameter and state agrees with the golden run."""
-    verdict = compare(task, golden, result.rounds[0])
+    verdict = compare(task, golden, result.rounds[0], fused=fused)
     assert verdict.passed, verdict
