@@ -72,6 +72,9 @@ def parser() -> Parser:
         default="fast",
         help="the fastest for each node, without or with minimal filtering, or the portable bodies",
     )
+    plan.add_argument(
+        "--no-fuse", action="store_true", help="keep gradients and update apart where one mini-batch makes a step, too"
+    )
     plan.add_argument("--plan", type=place, metavar="FILE", help="use this plan.json (from --dump) instead of planning")
     plan.add_argument(
         "--plan-only", action="store_true", help="will it fit, where does everything live, predicted cycles; no run"
@@ -188,6 +191,7 @@ def _main(given: Sequence[str]) -> int:
         trainable=args.trainable,
         data=args.data,
         batchnorm=args.batchnorm,
+        fuse=not args.no_fuse,
     )
     if args.plan_only and args.out is not None:
         raise UsageError("argument --out: --plan-only emits no C; leave one of them out (--dump DIR keeps the plan)")

@@ -158,6 +158,7 @@ def plan_report_json(report: PlanReport) -> dict[str, Any]:
         "engine": None,
         "options": dict(report.options),
         "checks": None,
+        "gradients": None if "update" in plan.entries else "fused",
         "losses": None,
         "cycles": cycles,
         "predicted": None,

@@ -179,6 +179,7 @@ class Operator:
         needed: optional outputs that the phases need even when the graph does not use them.
         in_place: (input, output) pairs that *may* share storage because each element is read before it is written.
         state: (input, output) pairs that *must* share storage (buffers updated in place).
+        accumulates: the input that is added to the first state, or overwrites it when a run-time flag says so; None: no such.
         view: the output is the input's storage under another shape (no code).
         constant_inputs: inputs that must be known at compile time (shapes, axes); they never exist in the emitted C.
         operand_types: numpy names of the element types of inputs that are not float32.
@@ -199,6 +200,7 @@ class Operator:
     needed: ClassVar[tuple[str, ...]] = ()
     in_place: ClassVar[tuple[tuple[str, str], ...]] = ()
     state: ClassVar[tuple[tuple[str, str], ...]] = ()
+    accumulates: ClassVar[str | None] = None
     view: ClassVar[bool] = False
     constant_inputs: ClassVar[tuple[str, ...]] = ()
     operand_types: ClassVar[Mapping[str, tuple[str, ...]]] = {}

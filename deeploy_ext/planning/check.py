@@ -16,6 +16,7 @@ from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import may_share
 from deeploy_ext.planning.nest import Nest, Tiling, nest_of_group, row_of
 from deeploy_ext.planning.plan import CONTIGUOUS, BlockPlan, BodyPlan, Group, Placement, Plan
+from deeploy_ext.planning.schedule import in_order
 from deeploy_ext.planning.target import Target, load_target
 
 Span = tuple[int, int, str]
@@ -34,6 +35,7 @@ def check_plan(program: Program, plan: Plan) -> None:
     """
     target = load_target(plan.target)
     _check_memory(plan, target, program)
+    program = in_plan_order(program, plan)
     homes = {value: placement for placement in plan.placements for value in placement.values}
     values = [value for placement in plan.placements for value in placement.values]
     if len(values) != len(set(values)):
@@ -45,6 +47,20 @@ def check_plan(program: Program, plan: Plan) -> None:
     for group in plan.groups:
         position, call = calls[group.entry, group.node]
         _check_group(call, position, group, plan, homes, target, room)
+
+
+def in_plan_order(program: Program, plan: Plan) -> Program:
+    """The program with its nodes in the order of the plan's groups, which is proven to be a valid one.
+
+    Raises:
+        PlanError: a node is missing, or runs before one that it has to wait for.
+    """
+    if plan.entries != program.entries:
+        raise _fail("entries", f"{list(plan.entries)} are not the program's {list(program.entries)}")
+    try:
+        return in_order(program, list(dict.fromkeys((group.entry, group.node) for group in plan.groups)))
+    except ValueError as error:
+        raise _fail("order", str(error)) from error
 
 
 def _check_memory(plan: Plan, target: Target, program: Program) -> None:
@@ -79,8 +95,6 @@ def _fail(where: str, what: str) -> PlanError:
 
 def _check_schedule(program: Program, plan: Plan) -> None:
     """Every phase of every node runs once, in order; nothing is asked for that the emitted code cannot do."""
-    if plan.entries != program.entries:
-        raise _fail("entries", f"{list(plan.entries)} are not the program's {list(program.entries)}")
     if plan.prepare:
         raise _fail(f"prepared image '{plan.prepare[0].image}'", "no kernel of this version takes one")
     wanted = [
@@ -91,7 +105,7 @@ def _check_schedule(program: Program, plan: Plan) -> None:
     planned = [(g.entry, g.node, phase) for g in plan.groups for phase in g.phases]
     if wanted != planned:
         missing = [w for w in wanted if w not in planned] or [p for p in planned if p not in wanted] or [("", "", "order")]
-        raise _fail(f"node '{missing[0][1]}'", f"phase '{missing[0][2]}' is not planned exactly once, in the network's order")
+        raise _fail(f"node '{missing[0][1]}'", f"phase '{missing[0][2]}' is not planned exactly once, in the node's order")
 
 
 def _check_placements(program: Program, plan: Plan, homes: dict[str, Placement], target: Target) -> None:
