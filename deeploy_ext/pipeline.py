@@ -61,7 +61,7 @@ class RunOptions:
     tolerance: float | None = None
     seed: int | None = None
     dispatch: Literal["runtime", "static"] = "runtime"
-    kernels: Literal["fast", "portable"] = "fast"
+    kernels: str = "fast"
     dma: Literal["eager", "lazy", "random"] = "eager"
     sanitize: Literal["address", "undefined", "thread"] | None = None
     optimizer: str | None = None

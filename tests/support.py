@@ -21,6 +21,7 @@ from deeploy_ext.graph.program import Program
 from deeploy_ext.harness.compare import compare, identical
 from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.planning.check import check_plan
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
 from deeploy_ext.planning.schedule import scheduled
@@ -32,9 +33,6 @@ GAP9 = load_target("gap9")
 
 FIXED_L1 = GAP9.reserved(GAP9.cores, 0)["L1"]
 """Bytes of L1 that no tensor can have: tests of little L1 give so many more."""
-
-CODE = GAP9.code_bytes
-"""Bytes of L2 that code takes, whatever the network: the same for tests of little L2."""
 
 
 @functools.cache
@@ -79,9 +77,11 @@ class Made:
     plan: Plan
 
 
-def planned(task: TrainingTask, *, fuse: bool = False, **options: Any) -> Made:
-    """Lower, schedule, plan and check."""
+def planned(task: TrainingTask, *, fuse: bool = False, l2_room: int | None = None, **options: Any) -> Made:
+    """Lower, schedule, plan and check. ``l2_room``: bytes of L2 that tensors can have, for tests of little L2."""
     program = scheduled(lower(task, fuse=fuse))
+    if l2_room is not None:
+        options["l2"] = l2_room + code_bytes(program, GAP9, options.get("kernels", "fast"))
     plan = make_plan(program, GAP9, PlanOptions(**options))
     check_plan(program, plan)
     return Made(program, plan)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from deeploy_ext.errors import BadInputError, InfeasibleError
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.planning.allocation import Request, pack
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
 from deeploy_ext.planning.schedule import scheduled
@@ -67,7 +68,7 @@ def test_the_suggested_l1_is_the_smallest_that_works(flags: dict) -> None:
 
 def test_the_suggested_l2_is_the_smallest_that_works() -> None:
     program = scheduled(lower(task_of("TinyCNN")))
-    reserved = GAP9.reserved(8, len(program.calls))["L2"]
+    reserved = code_bytes(program, GAP9, "fast")
     with pytest.raises(InfeasibleError, match=str(reserved)):
         make_plan(program, GAP9, PlanOptions(l2=reserved - 8))
     with pytest.raises(InfeasibleError) as first:
