@@ -30,7 +30,7 @@ def guarded(operator: Operator, origin: str) -> Operator:
 
     _check(kind, wrong)
     checks: Mapping[str, Callable[[Invocation, Any], str]] = {
-        "infer": _of_infer, "phases": _of_phases, "gradient": _of_gradient, "kernel": _of_kernel,
+        "infer": _of_infer, "phases": _of_phases, "gradient": _of_gradient, "kernels": _of_kernels,
     }  # fmt: skip
     for name, check in checks.items():
         setattr(operator, name, _method(name, getattr(operator, name), check, wrong))
@@ -108,8 +108,9 @@ def _of_gradient(call: Invocation, result: Any) -> str:
     return "" if good else f"a sequence of gradients or None, one for each of {', '.join(call.operator.inputs)}"
 
 
-def _of_kernel(call: Invocation, result: Any) -> str:
-    return "" if result is None or isinstance(result, TeamKernel) else "a TeamKernel or None"
+def _of_kernels(call: Invocation, result: Any) -> str:
+    good = isinstance(result, tuple) and all(isinstance(kernel, TeamKernel) for kernel in result)
+    return "" if good else "a tuple of TeamKernel"
 
 
 def _of_phases(call: Invocation, result: Any) -> str:

@@ -47,6 +47,7 @@ class Target:
         cores: worker cores of the cluster.
         fpus: floating-point units that they share.
         runtime_bytes: L1 bytes of the runtime's own state.
+        code: bytes of L2 that a program takes, of ``[code]`` and ``[code.kernel]``, the latter named ``kernel.<class>``.
         costs: numbers of ``[dma]``, ``[ram]``, ``[cycles]`` in cycles and bytes per cycle, by name; those of
             ``[cycles.body]`` and ``[cycles.iteration]`` are named ``body.<class>`` and ``iteration.<class>``.
         power_gpio: pin of the board that tells a power meter when the cluster works.
@@ -61,8 +62,7 @@ class Target:
     controller_stack: int
     worker_stack: int
     runtime_bytes: int
-    code_bytes: int
-    code_bytes_per_node: int
+    code: Mapping[str, int]
     levels: Mapping[str, Level]
     costs: Mapping[str, float]
     folders: tuple[Path, ...]
@@ -78,11 +78,11 @@ class Target:
         """One of the folders of the target, e.g. ``hal``: its own, or that of what it is based on."""
         return next((path for folder in self.folders if (path := folder / name).is_dir()), self.folder / name)
 
-    def reserved(self, cores: int, nodes: int) -> dict[str, int]:
-        """Bytes per level that tensors cannot have: in L1 stacks and runtime state, in L2 the code of that many nodes."""
+    def reserved(self, cores: int, code: int) -> dict[str, int]:
+        """Bytes per level that tensors cannot have: in L1 stacks and runtime state, in L2 so many of ``code``."""
         return {
             "L1": self.controller_stack + cores * self.worker_stack + self.runtime_bytes,
-            "L2": self.code_bytes + nodes * self.code_bytes_per_node,
+            "L2": code,
             "L3": 0,
         }
 
@@ -153,7 +153,7 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def _target(name: str, data: dict[str, Any], folders: tuple[Path, ...]) -> Target:
-    l1, l2 = data["levels"]["L1"], data["levels"]["L2"]
+    l1, code = data["levels"]["L1"], data["code"]
     levels = {n: Level(n, v["capacity"], v["alignment"]) for n, v in data["levels"].items()}
     costs = {f"{table}.{key}": float(value) for table in ("dma", "ram") for key, value in data[table].items()}
     cycles = data["cycles"]
@@ -167,8 +167,10 @@ def _target(name: str, data: dict[str, Any], folders: tuple[Path, ...]) -> Targe
         controller_stack=l1["controller_stack"],
         worker_stack=l1["worker_stack"],
         runtime_bytes=l1["runtime"],
-        code_bytes=l2["code"],
-        code_bytes_per_node=l2["code_per_node"],
+        code={
+            **{key: value for key, value in code.items() if key != "kernel"},
+            **{f"kernel.{key}": value for key, value in code["kernel"].items()},
+        },
         levels=levels,
         costs=costs,
         folders=folders,

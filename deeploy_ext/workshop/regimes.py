@@ -20,11 +20,12 @@ from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.harness.compare import Finding, compare, identical
 from deeploy_ext.harness.golden import run_golden
-from deeploy_ext.operators.spec import Operator
+from deeploy_ext.operators.spec import KERNELS, Operator
 from deeploy_ext.planning.check import check_plan
-from deeploy_ext.planning.nest import loops_to_split, nests_of
+from deeploy_ext.planning.nest import kernels_of, loops_to_split, nests_of
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.target import Target
 
 
@@ -60,7 +61,9 @@ def runnable(operators: Iterable[Operator]) -> list[Case]:
 
 def regimes(cases: Sequence[Case]) -> list[Regime]:
     """All regimes in which some of the cases differ, the most usual first."""
-    most = max((len(_loops(call, True)) for call in lower(bench_task(cases).task).calls), default=0)
+    calls = lower(bench_task(cases).task).calls
+    most = max((len(_loops(call, "fast")) for call in calls), default=0)
+    others = [name for name in KERNELS if any(kernels_of(call, name) not in (kernels_of(call, "fast"), ()) for call in calls)]
     variants = sorted({variant.name for case in cases for variant in case.operator.variants})
     each = tuple(str(number + 1) for number in range(most))
     near = PlanOptions(promote=True)
@@ -68,6 +71,7 @@ def regimes(cases: Sequence[Case]) -> list[Regime]:
     return [
         Regime("8 cores", ("none", *each, "all"), near),
         Regime("1 core", ("none", "all"), replace(near, cores=1)),
+        *(Regime(f"{name} kernels", ("none", "all"), replace(near, kernels=name)) for name in others),
         Regime("portable bodies, 3 cores", ("none", *each, "all"), replace(portable, cores=3), "random"),
         *(Regime(f"variant {name}", ("none", "all"), replace(portable, dispatch=name)) for name in variants),
         Regime(
@@ -86,22 +90,22 @@ def regimes(cases: Sequence[Case]) -> list[Regime]:
     ]
 
 
-def _loops(call: Call, fast: bool) -> list[tuple[str, int]]:
+def _loops(call: Call, kernels: str) -> list[tuple[str, int]]:
     """Loops that can be split in some way to run a node, with their extents."""
-    found = {loop.name: loop.extent for nests in nests_of(call, fast) for loop in loops_to_split(nests)}
+    found = {loop.name: loop.extent for nests in nests_of(call, kernels) for loop in loops_to_split(nests)}
     return list(found.items())
 
 
 def _limits(program: Program, cases: int, regime: Regime) -> dict[str, Mapping[str, int]]:
     """The planner's limits that force a regime upon every node of the cases, of which the program has those of each split."""
-    fast = regime.options.kernels == "fast"
+    kernels = regime.options.kernels
     limits: dict[str, Mapping[str, int]] = {}
     for call in program.calls:
         number = case_number(call.name)
         split = "none" if number is None else regime.splits[number // cases]
         if split == "all":  # in the way that splits most
-            limits[call.name] = {loop.name: 1 for loop in max(map(loops_to_split, nests_of(call, fast)), key=len)}
-        elif split != "none" and (loops := _loops(call, fast)):
+            limits[call.name] = {loop.name: 1 for loop in max(map(loops_to_split, nests_of(call, kernels)), key=len)}
+        elif split != "none" and (loops := _loops(call, kernels)):
             name, extent = loops[(int(split) - 1) % len(loops)]
             limits[call.name] = {name: math.ceil(extent / 2)}
     return {name: limit for name, limit in limits.items() if limit}
@@ -125,7 +129,7 @@ def prepare(cases: Sequence[Case], regime: Regime, target: Target, folder: Path)
         BadInputError, InfeasibleError: as the stages do.
     """
     bench = bench_task([replace(case, layer=f"{case.layer}, split {split}") for split in regime.splits for case in cases])
-    program = lower(bench.task)
+    program = scheduled(lower(bench.task))
     limits = _limits(program, len(cases), regime)
     plan = make_plan(program, target, replace(regime.options, largest=limits))
     check_plan(program, plan)

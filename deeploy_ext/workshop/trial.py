@@ -110,7 +110,10 @@ def _differences(made: Compiled, before: Trajectory, after: Trajectory) -> tuple
     task, total, differing = made.task, 0, set[str]()
     first: Difference | None = None
     names = {state.after: ("states", state.before) for state in task.states}
-    names |= {p.buffer_out: ("gradients", p.weight) for p in task.parameters}
+    if made.program.fused:  # there a step is one mini-batch
+        names |= {p.updated: ("parameters", p.weight) for p in task.parameters}
+    else:
+        names |= {p.buffer_out: ("gradients", p.weight) for p in task.parameters}
     written = [(call.name, value) for call in made.program.calls if call.entry == "step" for value in call.writes]
     known = [(node, value) for node, value in written if value in names]
     total = len(dict.fromkeys(value for _, value in known))

@@ -48,9 +48,8 @@ def test_in_this_repository(empty: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(new_operator, "resource", lambda name: empty / name)
     assert main(["new-operator", "HardSwish"]) == 0
     written = files(empty)
-
-        written
-    )
+    names = {"deeploy_ext/operators/hard_swish.py", "templates/HardSwish.c.mako", "templates/HardSwishGrad.c.mako"}
+    assert names < set(written)
     assert "domain = OWN" in written["deeploy_ext/operators/hard_swish.py"]
 
 
