@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from deeploy_ext.codegen.text import c_comment
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.operators.nests import MAX_RANK
-from deeploy_ext.planning.plan import AxisPlan, Group, Placement
+from deeploy_ext.planning.plan import AFTER, EARLY, KEPT, TURN, AxisPlan, Group, Placement
 
 MAX_LOOPS = 8
 MAX_OPERANDS = 10
 MAX_PHASES = 4
 _WIDTH = 116
 _STAGES = {"none": "NET_DIRECT", "tile": "NET_BY_TILE", "whole": "NET_WHOLE"}
+_ARRIVALS = {AFTER: "NET_AFTER", TURN: "NET_AT_TURN", EARLY: "NET_EARLY", KEPT: "NET_KEPT"}
 
 
 @dataclass
@@ -98,13 +99,13 @@ class Tables:
             rows.append(
                 f"{{{home.address}, {size}, {{{slots}}}, {{{stages}}}, {axes}, "
                 f"NET_{home.level}, {_STAGES[block.stage]}, {len(block.axes)}, {block.item}, {len(block.slots)}, "
-                f"{mask:#x}, {_flags(block.loaded, block.stored)}}} "
+                f"{mask:#x}, {_ARRIVALS[block.arrival]}, {_flags(block.loaded, block.stored)}}} "
                 f"/* {block.operand}: {c_comment(block.value, 40)} */"
             )
             axes += len(block.axes)
         staged = any(block.stage != "none" for block in group.blocks)
         refilled = any(block.loaded and block.stored for block in group.blocks)
-        flags = _flags(_simple(group, homes), staged, refilled)
+        flags = _flags(_simple(group, homes), staged, refilled, group.drains)
         head = f"{{{len(phases)}, {len(rows)}, {flags}, {group.scratch}, {group.scratch_bytes}}}"
         kind = f"struct {{ net_work_t head; net_phase_t phases[{len(phases)}]; net_block_t blocks[{len(rows)}]; }}"
         return self._define("work", kind, f"{head}, {{{', '.join(phases)}}}, {{{wrap(rows)}}}")

@@ -12,6 +12,7 @@ from itertools import combinations, product
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.operators.spec import Phase, Variant
+from deeploy_ext.planning.arrival import earliest, may_drain, permitted
 from deeploy_ext.planning.cost import may_share
 from deeploy_ext.planning.nest import Nest, Tiling, make_nest, row_of
 from deeploy_ext.planning.plan import CONTIGUOUS, BlockPlan, BodyPlan, Group, Placement, Plan
@@ -41,9 +42,12 @@ def check_plan(program: Program, plan: Plan) -> None:
     _check_placements(program, plan, homes, target)
     calls = {(call.entry, call.name): (i, call) for i, call in enumerate(program.calls)}
     room = _tensor_room(plan, target)
+    before: Group | None = None
     for group in plan.groups:
         position, call = calls[group.entry, group.node]
         _check_group(call, position, group, plan, homes, target, room)
+        _check_arrivals(group, before if before and before.entry == group.entry else None, homes)
+        before = group
 
 
 def _check_memory(plan: Plan, target: Target, nodes: int) -> None:
@@ -166,6 +170,17 @@ def _check_group(
     ]
     stages = [(s, s + b.stage_bytes, b.operand) for b in group.blocks for s in b.stage_slots]
     _check_spans(where, "L2", [*stages], room["L2"], live)
+
+
+def _check_arrivals(group: Group, before: Group | None, homes: dict[str, Placement]) -> None:
+    """What comes before the last tile of the nest before is done, or leaves after it, disturbs neither nest."""
+    where = f"node '{group.node}'"
+    for block in group.blocks:
+        right = permitted(earliest(block, group, before, homes))
+        if block.arrival not in right:
+            raise _fail(where, f"'{block.operand}' arrives '{block.arrival}', which is none of {', '.join(right)}")
+    if group.drains and not may_drain(group, before):
+        raise _fail(where, "results of the nest before would leave while its first tile writes to their slots")
 
 
 def _check_loops(where: str, nest: Nest, group: Group) -> None:

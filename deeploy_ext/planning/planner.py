@@ -11,7 +11,8 @@ from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.operators.spec import Phase
 from deeploy_ext.planning.allocation import pack, peak
 from deeploy_ext.planning.cost import Machine, Transfers, core_loop
-from deeploy_ext.planning.figures import memory_use, total_traffic
+from deeploy_ext.planning.figures import memory_use, total_traffic, with_figures
+from deeploy_ext.planning.l1 import arrange
 from deeploy_ext.planning.nest import Nest, Operand, make_nest, nests_of
 from deeploy_ext.planning.placement import place, promote, requests_of
 from deeploy_ext.planning.plan import CONTIGUOUS, AxisPlan, BlockPlan, BodyPlan, Group, Placement, Plan
@@ -76,10 +77,23 @@ class _Planner:
                 groups.append(self._group(call, choice, levels, stage_base))
                 moved.append((call.entry, choice.transfers))
         places = self._arguments() + placements
+        if self.options.double_buffer:
+            return self._with_arrivals(places, groups)
         memory = memory_use(places, groups, self.capacity, self.reserved, self.target)
         entries = self.program.entries
         traffic = total_traffic(entries, moved)
         return Plan(self.target.name, self._options(), entries, tuple(groups), places, (), memory, traffic)
+
+    def _with_arrivals(self, places: tuple[Placement, ...], groups: Sequence[Group]) -> Plan:
+        """The plan with slots that let data of the next nest arrive early."""
+        homes = {value: placement for placement in places for value in placement.values}
+        arena = self.blocks_base, self.blocks_base + self.l1_arena
+        arranged = arrange(groups, homes, arena, [()] * len(groups), self.target)
+        memory = memory_use(places, arranged, self.capacity, self.reserved, self.target)
+        entries = self.program.entries
+        traffic = total_traffic(entries, ())
+        plan = Plan(self.target.name, self._options(), entries, arranged, places, (), memory, traffic)
+        return with_figures(plan, self.program, self.target, {})
 
     def _options(self) -> dict[str, Any]:
         o = self.options

@@ -155,12 +155,28 @@ void net_nest_fetch(net_walker_t *w, const net_group_t *group, net_nest_t *nest,
 
 /* ---- transfers -------------------------------------------------------------------------------------------------- */
 
-void net_nest_move_whole(net_walker_t *w, const net_nest_t *nest, bool out)
+void net_nest_store_whole(net_walker_t *w, const net_nest_t *nest)
 {
     const net_block_t *block = nest->blocks;
     for (int32_t b = nest->work.head.block_count; b > 0; --b, ++block)
-        if (block->level != NET_L1 && (out ? block->stored : block->loaded))
-            net_issue_dma(&w->moving, out, block->address, block->slot[0], 1, block->bytes, 0);
+        if (block->level != NET_L1 && block->stored)
+            net_issue_dma(&w->moving, true, block->address, block->slot[0], 1, block->bytes, 0);
+}
+
+void net_nest_load_first(net_walker_t *w, const net_nest_t *nest, const net_tile_t *tile, net_arrival_t arrival,
+                         net_issue_t issue)
+{
+    const net_block_t *block = nest->blocks;
+    const net_operand_t *operand = tile->operand;
+    for (int32_t b = 0; b < nest->work.head.block_count; ++b, ++block, ++operand) {
+        if (!block->loaded || block->level == NET_L1 || block->arrival != arrival)
+            continue;
+        if (nest->work.head.simple)
+            issue(&w->moving, false, block->address, block->slot[0], 1, block->bytes, 0);
+        else
+            net_move_box(&w->moving, issue, block, axes_of(nest, block), false, block->address, block->slot[0],
+                         operand->start, operand->size);
+    }
 }
 
 void net_tile_load(net_walker_t *w, const net_nest_t *nest, const net_tile_t *tile, const net_cursor_t *cursor,

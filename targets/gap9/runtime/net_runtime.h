@@ -99,6 +99,11 @@ typedef struct {
 /* How an operand in L3 passes through L2; operands at home in L1 or L2 do not. */
 typedef enum { NET_DIRECT, NET_BY_TILE, NET_WHOLE } net_stage_t;
 
+/* When the box of a nest's first tile is loaded: when the results of the nest before are at home, when its last tile is
+ * computed, while it is computed, or never, because that tile left it in the slot.
+ */
+typedef enum { NET_AFTER, NET_AT_TURN, NET_EARLY, NET_KEPT } net_arrival_t;
+
 /* An operand of a group: its home, its slots in L1 and, if it passes through L2, its staging slots there. */
 typedef struct {
     uint32_t address; /* of the tensor, in its home level */
@@ -110,6 +115,7 @@ typedef struct {
     uint8_t stage; /* net_stage_t */
     uint8_t rank, item, slots;
     uint8_t loops; /* bit mask of the split loops that change the box */
+    uint8_t arrival; /* net_arrival_t */
     bool loaded, stored;
 } net_block_t;
 
@@ -128,6 +134,7 @@ typedef struct {
     bool simple;   /* one tile, of whole tensors at home in L1 or L2 */
     bool staged;   /* an operand passes through L2 on its way */
     bool refilled; /* an operand is stored and loaded, so that its slot has to be empty before it is filled */
+    bool drains;   /* the results of the nest before may leave while the first tile is computed */
     uint32_t scratch, scratch_bytes; /* in L1 */
 } net_work_t;
 
