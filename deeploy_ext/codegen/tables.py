@@ -13,6 +13,9 @@ from deeploy_ext.planning.plan import AFTER, EARLY, KEPT, TURN, AxisPlan, Group,
 MAX_LOOPS = 8
 MAX_OPERANDS = 10
 MAX_PHASES = 4
+SLOT_UNIT = 8
+MOST_L1 = 65536 * SLOT_UNIT
+"""Bytes of L1 in which slots can be numbered."""
 _WIDTH = 116
 _STAGES = {"none": "NET_DIRECT", "tile": "NET_BY_TILE", "whole": "NET_WHOLE"}
 _ARRIVALS = {AFTER: "NET_AFTER", TURN: "NET_AT_TURN", EARLY: "NET_EARLY", KEPT: "NET_KEPT"}
@@ -95,9 +98,10 @@ class Tables:
             home = homes[block.value]
             mask = sum(1 << loop for loop in block.loops)
             size = math.prod(axis.extent for axis in block.axes) * block.item
-            slots, stages = (", ".join(map(str, at)) or "0" for at in (block.slots, block.stage_slots))
+            numbers = [slot // SLOT_UNIT for slot in block.slots]
+            slots, stages = (", ".join(map(str, at)) or "0" for at in (numbers, block.stage_slots))
             rows.append(
-                f"{{{home.address}, {size}, {{{slots}}}, {{{stages}}}, {axes}, "
+                f"{{{home.address}, {size}, {{{stages}}}, {{{slots}}}, {axes}, "
                 f"NET_{home.level}, {_STAGES[block.stage]}, {len(block.axes)}, {block.item}, {len(block.slots)}, "
                 f"{mask:#x}, {_ARRIVALS[block.arrival]}, {_flags(block.loaded, block.stored)}}} "
                 f"/* {block.operand}: {c_comment(block.value, 40)} */"
@@ -144,6 +148,7 @@ def check_limits(group: Group) -> None:
         ("operands", len(group.blocks), MAX_OPERANDS),
         ("phases", len(group.bodies), MAX_PHASES),
         ("axes", max((len(b.axes) for b in group.blocks), default=0), MAX_RANK),
+        ("bytes of L1 up to the end of its blocks", max((s for b in group.blocks for s in b.slots), default=0), MOST_L1 - 1),
         ("split loops per axis", max((len(axis.loops) for axis in regions), default=0), 2),
     ):
         if count > limit:

@@ -57,9 +57,16 @@ def last_box(block: BlockPlan) -> tuple[tuple[int, int], ...]:
     return tuple(axis.regions[-1] for axis in block.axes)
 
 
-def busy(group: Group) -> list[Span]:
+def at_home(block: BlockPlan, homes: Mapping[str, Placement]) -> Span:
+    """The bytes of L1 where an operand lives; empty for one that has slots there."""
+    home = homes[block.value]
+    return (0, 0) if block.slots else (home.address, home.address + home.bytes)
+
+
+def busy(group: Group, homes: Mapping[str, Placement]) -> list[Span]:
     """What of L1 the last tile of a nest needs until it is computed."""
-    return [last_slot(block, group) for block in group.blocks] + [scratch_of(group)]
+    found = [last_slot(b, group) if b.slots else at_home(b, homes) for b in group.blocks]
+    return [span for span in (*found, scratch_of(group)) if span[0] < span[1]]
 
 
 def leaving(group: Group) -> list[Span]:
@@ -117,21 +124,22 @@ def earliest(block: BlockPlan, group: Group, before: Group | None, homes: Mappin
         return KEPT
     if awaits_results(block, before, homes) or any(overlap(slot, span) for span in leaving(before)):
         return AFTER
-    return TURN if any(overlap(slot, span) for span in busy(before)) else EARLY
+    return TURN if any(overlap(slot, span) for span in busy(before, homes)) else EARLY
 
 
-def may_drain(group: Group, before: Group | None) -> bool:
+def may_drain(group: Group, before: Group | None, homes: Mapping[str, Placement]) -> bool:
     """Whether the results of the nest before may leave while the first tile is computed: it writes to none of their slots."""
     if before is None or staged(group) or staged(before):
         return False
     if any(block.loaded and block.slots and block.arrival == AFTER for block in group.blocks):
         return False
     touched = [first_slot(b) for b in group.blocks if b.arrival != KEPT or b.stored] + [scratch_of(group)]
+    touched += [at_home(b, homes) for b in group.blocks if b.stored]
     return not any(overlap(slot, span) for slot in touched for span in leaving(before))
 
 
 def permitted(soonest: str) -> tuple[str, ...]:
-    """The arrivals that are right where ``soonest`` is the soonest: none is sooner, and what is kept is not loaded over itself."""
+    """The arrivals that are right where ``soonest`` is the soonest; what is kept must not be loaded over itself too soon."""
     return (AFTER, KEPT) if soonest == KEPT else ARRIVALS[: ARRIVALS.index(soonest) + 1]
 
 

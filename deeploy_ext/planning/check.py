@@ -159,17 +159,19 @@ def _check_group(
         if block.stored:
             _check_written_once(where, block, group)
         _check_block(where, block, group, homes[block.value], target)
-    arguments = [(p.address, p.address + p.bytes, p.storage) for p in plan.placements if p.level == "L1"]
+    lives = {
+        level: [
+            (p.address, p.address + p.bytes, p.storage)
+            for p in plan.placements
+            if p.level == level and p.first <= position <= p.last
+        ]
+        for level in ("L1", "L2")
+    }
     slots = [(s, s + b.bytes, b.operand) for b in group.blocks for s in b.slots]
     fixed = [(0, target.runtime_bytes, "the runtime"), (group.scratch, group.scratch + group.scratch_bytes, "its scratch")]
-    _check_spans(where, "L1", [*fixed, *arguments, *slots], room["L1"])
-    live = [
-        (p.address, p.address + p.bytes, p.storage)
-        for p in plan.placements
-        if p.level == "L2" and p.first <= position <= p.last
-    ]
+    _check_spans(where, "L1", [*fixed, *lives["L1"], *slots], room["L1"])
     stages = [(s, s + b.stage_bytes, b.operand) for b in group.blocks for s in b.stage_slots]
-    _check_spans(where, "L2", [*stages], room["L2"], live)
+    _check_spans(where, "L2", [*stages], room["L2"], lives["L2"])
 
 
 def _check_arrivals(group: Group, before: Group | None, homes: dict[str, Placement]) -> None:
@@ -179,7 +181,7 @@ def _check_arrivals(group: Group, before: Group | None, homes: dict[str, Placeme
         right = permitted(earliest(block, group, before, homes))
         if block.arrival not in right:
             raise _fail(where, f"'{block.operand}' arrives '{block.arrival}', which is none of {', '.join(right)}")
-    if group.drains and not may_drain(group, before):
+    if group.drains and not may_drain(group, before, homes):
         raise _fail(where, "results of the nest before would leave while its first tile writes to their slots")
 
 
@@ -241,6 +243,8 @@ def _check_block(where: str, block: BlockPlan, group: Group, home: Placement, ta
     if len(block.slots) != wanted:
         raise _fail(where, f"'{block.operand}' has {len(block.slots)} slots, {wanted} are needed")
     if home.level == "L1":
+        if not block.gapless:
+            raise _fail(where, f"'{block.operand}' lives in L1, but the boxes of its tiles have gaps there")
         return
     if block.box_bytes > block.bytes or block.bytes > target.costs["dma.max_bytes"]:
         raise _fail(where, f"a tile of '{block.operand}' has {block.box_bytes} bytes, its block {block.bytes}")

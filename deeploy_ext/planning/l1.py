@@ -9,13 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 
 from deeploy_ext.planning.arrival import (
-    Span, awaits_results, busy, earliest, first_box, last_box, last_slot, may_drain, source_of, staged,
+    Span,
+    awaits_results,
+    busy,
+    earliest,
+    first_box,
+    last_box,
+    last_slot,
+    may_drain,
+    source_of,
+    staged,
 )  # fmt: skip
 from deeploy_ext.planning.overlap import box_cycles
-from deeploy_ext.planning.plan import AFTER, EARLY, KEPT, BlockPlan, Group, Placement
+from deeploy_ext.planning.plan import AFTER, EARLY, KEPT, Group, Placement
 from deeploy_ext.planning.target import Target
 
 
@@ -28,9 +37,9 @@ class Request:
     early: bool
 
 
-def place(requests: Sequence[Request], arena: Span, taken: Sequence[Span], avoided: Sequence[Span], top: bool) -> dict[
-    tuple[int, int], int
-] | None:
+def place(
+    requests: Sequence[Request], arena: Span, taken: Sequence[Span], avoided: Sequence[Span], top: bool
+) -> dict[tuple[int, int], int] | None:
     """Addresses of slots that overlap neither each other nor what is ``taken``; None when they do not fit this way.
 
     First those that may come early, where they fit, outside of what is ``avoided`` too; then the others in order; each as far
@@ -91,7 +100,7 @@ def arrange(
             made = _laid_out(group, before, homes, arena, others, top, avoid, keep, target)
             if made is None:
                 continue
-            free = [gap[1] - gap[0] for gap in _gaps(arena, [*others, *(s for s in busy(made) if s[0] < s[1])])]
+            free = [gap[1] - gap[0] for gap in _gaps(arena, [*others, *busy(made, homes)])]
             score = (_hidden(made, before, target), max(free, default=0))
             if best is None or score > best[0]:
                 best = score, made
@@ -101,11 +110,11 @@ def arrange(
 
 def _needed(groups: Sequence[Group], arena: Span, taken: Sequence[Sequence[Span]], unit: int) -> Span:
     """As much of the arena as two consecutive nests can use side by side, in multiples of a unit of bytes."""
-    sizes = [
-        sum(b.bytes * len(b.slots) for b in g.blocks) + -(-g.scratch_bytes // unit) * unit + max((s[1] - arena[0] for s in others), default=0)
-        for g, others in zip(groups, taken, strict=True)
-    ]
-    both = max((a + b for a, b in zip(sizes, sizes[1:], strict=False)), default=max(sizes, default=0))
+    sizes: list[int] = []
+    for group, others in zip(groups, taken, strict=True):
+        own = sum(b.bytes * len(b.slots) for b in group.blocks) + -(-group.scratch_bytes // unit) * unit
+        sizes.append(own + max((end - arena[0] for _, end in others), default=0))
+    both = max((a + b for a, b in pairwise(sizes)), default=max(sizes, default=0))
     return arena[0], min(arena[1] // unit * unit, arena[0] + both)
 
 
@@ -132,8 +141,9 @@ def _laid_out(
                     pinned[i, 0] = begin
                     used.append((begin, begin + block.bytes))
     requests = _requests(group, before, homes, pinned, target)
-    avoided = busy(before) if avoid and before else []
-    at = place(requests, arena, used, [span for span in avoided if span[0] < span[1]], top)
+    unit = target.levels["L1"].alignment
+    avoided = [(b // unit * unit, -(-e // unit) * unit) for b, e in busy(before, homes)] if avoid and before else []
+    at = place(requests, arena, used, avoided, top)
     if at is None:
         return None
     at |= pinned
@@ -143,7 +153,7 @@ def _laid_out(
     made = replace(group, blocks=blocks, scratch=at.get(_SCRATCH, 0), drains=False)
     blocks = tuple(replace(b, arrival=earliest(b, made, before, homes)) for b in blocks)
     made = replace(made, blocks=blocks)
-    return replace(made, drains=may_drain(made, before))
+    return replace(made, drains=may_drain(made, before, homes))
 
 
 _SCRATCH = (-1, 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -55,6 +55,12 @@ class AxisPlan:
         return max(size for _, size in self.regions)
 
 
+def gapless(axes: Sequence[AxisPlan]) -> bool:
+    """Whether all boxes of an operand are runs of its tensor: behind the first axis with several elements all are whole."""
+    outer = next((place for place, axis in enumerate(axes) if axis.extent > 1), len(axes))
+    return all(size == axis.extent for axis in axes[outer + 1 :] for _, size in axis.regions)
+
+
 AFTER, TURN, EARLY, KEPT = ARRIVALS = ("after", "turn", "early", "kept")
 """When the box of a nest's first tile is loaded: when the results of the nest before are at home, when its last tile is
 computed, while it is computed, or not at all because that tile left it in the slot. Each is sooner than the one before.
@@ -94,6 +100,11 @@ class BlockPlan:
     def loops(self) -> tuple[int, ...]:
         """Split loops that change this operand's box, sorted."""
         return tuple(sorted({loop for axis in self.axes for loop in axis.loops}))
+
+    @property
+    def gapless(self) -> bool:
+        """Whether every box is one run of bytes of its tensor: split along its outermost axis only."""
+        return gapless(self.axes)
 
     @property
     def box_bytes(self) -> int:

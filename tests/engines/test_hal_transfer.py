@@ -231,13 +231,14 @@ IN = "PI_CL_DMA_DIR_EXT2LOC"
         (f"pi_cl_dma_cmd_2d({L2_ADDRESS}, {L1_ADDRESS}, 70000, 70000, 65536, {IN}, &a);", "lines of at most 65535"),
         ("pi_cl_ram_read(&ram, l3 + L3_BYTES - 1, l2, 2, &r);", "pi_cl_ram_read: out of range: addresses 0x"),
         ("pi_cl_ram_write(&ram, l3, l1, 8, &r);", "pi_cl_ram_write: address is not in L2"),
-        ("for (int i = 0; i < 17; i++) DMA(8, &many[i]);", "more than 16 DMA commands in flight"),
+        ("for (int i = 0; i < 17; i++) TO(l1 + 8 * i, 8, &many[i]);", "more than 16 DMA commands in flight"),
         ("pi_ram_read(&ram, l3, l2, 8);", "pi_ram_read: only for the FC"),
     ],
 )
 def test_misuse_of_transfers_aborts(hal: Hal, work: str, message: str) -> None:
     globals_ = """static pi_cl_dma_cmd_t a, many[17]; static pi_cl_ram_req_t r;
-        #define DMA(size, cmd) pi_cl_dma_cmd((uintptr_t)l2, (uintptr_t)l1, size, PI_CL_DMA_DIR_EXT2LOC, cmd)
+        #define TO(near, size, cmd) pi_cl_dma_cmd((uintptr_t)l2, (uintptr_t)(near), size, PI_CL_DMA_DIR_EXT2LOC, cmd)
+        #define DMA(size, cmd) TO(l1, size, cmd)
         extern void unused(void); void unused(void) { (void)a; (void)many; (void)r; }
         """
     done = hal.run(f"{ONLY_0} {{ {work} }}", globals_=globals_)

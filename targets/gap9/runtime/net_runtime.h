@@ -12,6 +12,7 @@
 #include "pmsis.h"
 
 #define NET_RUNTIME_BYTES 5120 /* L1 that the walker uses; as in target.toml */
+#define NET_SLOT_UNIT 8u       /* slots in L1 are aligned to so many bytes, and numbered in them */
 #define NET_MAX_LOOPS 8
 #define NET_MAX_RANK 4
 #define NET_MAX_OPERANDS 10
@@ -108,8 +109,8 @@ typedef enum { NET_AFTER, NET_AT_TURN, NET_EARLY, NET_KEPT } net_arrival_t;
 typedef struct {
     uint32_t address; /* of the tensor, in its home level */
     uint32_t bytes;   /* of the tensor */
-    uint32_t slot[2];
     uint32_t stage_slot[2];
+    uint16_t slot[2]; /* in units of NET_SLOT_UNIT bytes */
     uint16_t axes; /* its first one among those of the shape */
     uint8_t level; /* net_level_t of the home */
     uint8_t stage; /* net_stage_t */

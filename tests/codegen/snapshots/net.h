@@ -10,7 +10,7 @@
 #include "net_state.h"
 
 #define NET_CORES 8
-#define NET_L1_BYTES 6696
+#define NET_L1_BYTES 6880
 #define NET_L2_BYTES 6448
 #define NET_L3_BYTES 8
 
