@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from deeploy_ext.planning.arrival import box_bytes, first_box, last_box
-from deeploy_ext.planning.nest import commands_per_box
+from deeploy_ext.planning.arrival import first_box, last_box
 from deeploy_ext.planning.plan import EARLY, BlockPlan, Group
 from deeploy_ext.planning.target import Target
+from deeploy_ext.planning.traffic import box_moved
 
 
 def box_cycles(block: BlockPlan, box: Sequence[tuple[int, int]], target: Target) -> float:
     """Cycles of the DMA for one box of an operand between L2 and L1."""
-    size, costs = box_bytes(block, box), target.costs
-    commands = commands_per_box([n for _, n in box], [axis.extent for axis in block.axes]) if size else 0
-    return size / costs["dma.bytes_per_cycle"] + commands * costs["dma.command_cycles"]
+    moved, costs = box_moved(block, box), target.costs
+    return moved.bytes / costs["dma.bytes_per_cycle"] + moved.commands * costs["dma.command_cycles"]
 
 
 def overlapped(groups: Sequence[Group], target: Target) -> tuple[Group, ...]:
