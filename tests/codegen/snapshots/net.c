@@ -46,7 +46,7 @@ NET_CONV_GRAD_W(net_conv_grad_w_3_2_4, 3, 2, 4)
 
 /* ---- bodies -------------------------------------------------------------------------------------------------- */
 
-static void Conv_main_1(const net_tile_t *tile, const net_range_t *range)
+static void Conv_main_pad_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_OY = 3, LOOP_OX = 4 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[0];
@@ -70,7 +70,7 @@ static void Conv_main_1(const net_tile_t *tile, const net_range_t *range)
     net_pad_copy(range->core, range->cores, &pad);
 }
 
-static void Conv_main_2(const net_tile_t *tile, const net_range_t *range)
+static void Conv_main_blocked_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_N = 0, LOOP_CO = 2, LOOP_OY = 3, LOOP_OX = 4, LOOP_CI = 5 }; /* loops */
     const net_operand_t *const W_box = &tile->operand[1];
@@ -189,7 +189,7 @@ static void Relu_main_1(const net_tile_t *tile, const net_range_t *range)
         range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
-static void Conv_main_3(const net_tile_t *tile, const net_range_t *range)
+static void Conv_main_pad_2(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_OY = 3, LOOP_OX = 4 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[0];
@@ -213,7 +213,7 @@ static void Conv_main_3(const net_tile_t *tile, const net_range_t *range)
     net_pad_copy(range->core, range->cores, &pad);
 }
 
-static void Conv_main_4(const net_tile_t *tile, const net_range_t *range)
+static void Conv_main_blocked_2(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_N = 0, LOOP_CO = 2, LOOP_OY = 3, LOOP_OX = 4, LOOP_CI = 5 }; /* loops */
     const net_operand_t *const W_box = &tile->operand[1];
@@ -715,7 +715,7 @@ static void ReluGrad_main_1(const net_tile_t *tile, const net_range_t *range)
         range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
-static void ConvGradX_main_1(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradX_main_pad_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_IY = 3, LOOP_IX = 4 }; /* loops */
     const net_operand_t *const dY_box = &tile->operand[0];
@@ -740,7 +740,7 @@ static void ConvGradX_main_1(const net_tile_t *tile, const net_range_t *range)
     net_pad_copy(range->core, range->cores, &pad);
 }
 
-static void ConvGradX_main_2(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradX_main_blocked_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_N = 0, LOOP_CI = 2, LOOP_IY = 3, LOOP_IX = 4, LOOP_CO = 5 }; /* loops */
     const net_operand_t *const W_box = &tile->operand[1];
@@ -837,7 +837,7 @@ static void BatchNormalizationGrad_apply_1(const net_tile_t *tile, const net_ran
     }
 }
 
-static void ConvGradW_main_1(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradW_main_pad_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[1];
@@ -861,7 +861,7 @@ static void ConvGradW_main_1(const net_tile_t *tile, const net_range_t *range)
     net_pad_copy(range->core, range->cores, &pad);
 }
 
-static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradW_main_blocked_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_CO = 1, LOOP_CI = 2, LOOP_N = 5, LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const dY_box = &tile->operand[0];
@@ -894,7 +894,7 @@ static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
     net_conv_grad_w_3_2_4(&conv);
 }
 
-static void ConvGradW_main_3(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradW_main_pad_2(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[1];
@@ -918,7 +918,7 @@ static void ConvGradW_main_3(const net_tile_t *tile, const net_range_t *range)
     net_pad_copy(range->core, range->cores, &pad);
 }
 
-static void ConvGradW_main_4(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradW_main_blocked_2(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_CO = 1, LOOP_CI = 2, LOOP_N = 5, LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const dY_box = &tile->operand[0];
@@ -1007,7 +1007,7 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {2, 0, {5, -1}}, {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, 0, {5, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_0 = {{2, 3, false, false, false, false, 6152, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_0 = {{2, 3, false, false, false, false, 6152, 468}, {{Conv_main_pad_1, NET_TEAM}, {Conv_main_blocked_1, NET_TEAM}}, {
     {1808, 704, {0}, {702}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: image */,
     {2512, 360, {0}, {746}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* W: conv1_weight */,
     {4056, 480, {0}, {642}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: conv1_out */,
@@ -1053,7 +1053,7 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, 2, {5, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {5, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_3 = {{2, 3, false, false, false, false, 6168, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_3 = {{2, 3, false, false, false, false, 6168, 384}, {{Conv_main_pad_2, NET_TEAM}, {Conv_main_blocked_2, NET_TEAM}}, {
     {3576, 480, {0}, {747}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: relu1_out */,
     {0, 900, {0}, {702}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
     {4584, 480, {0}, {642}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: conv2_out */,
@@ -1205,7 +1205,7 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, 2, {5, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, 2, {5, -1}}, {5, -1, {-1, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_16 = {{2, 3, false, false, false, false, 6168, 384}, {{ConvGradX_main_1, NET_TEAM}, {ConvGradX_main_2, NET_TEAM}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_16 = {{2, 3, false, false, false, false, 6168, 384}, {{ConvGradX_main_pad_1, NET_TEAM}, {ConvGradX_main_blocked_1, NET_TEAM}}, {
     {5064, 480, {0}, {747}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* dY: add_out_grad */,
     {0, 900, {0}, {642}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AT_TURN, true, false} /* W: conv2_weight */,
     {4584, 480, {0}, {687}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* dX: conv2_grad/ConvGrad.0 */,
@@ -1274,7 +1274,7 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, 5, {6, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {2, -1, {-1, -1}},
     {11, 7, {6, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_22 = {{2, 3, false, false, false, true, 6120, 504}, {{ConvGradW_main_1, NET_TEAM}, {ConvGradW_main_2, NET_TEAM}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_22 = {{2, 3, false, false, false, true, 6120, 504}, {{ConvGradW_main_pad_1, NET_TEAM}, {ConvGradW_main_blocked_1, NET_TEAM}}, {
     {4584, 480, {0}, {735}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x40, NET_EARLY, true, false} /* dY: conv1_out_grad */,
     {1808, 704, {0}, {687}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x40, NET_EARLY, true, false} /* X: image */,
     {5136, 360, {0}, {0}, 8, NET_L1, NET_DIRECT, 4, 4, 0, 0x0, NET_AFTER, false, true} /* dW: conv1_weight_grad */,
@@ -1303,7 +1303,7 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, 2, {2, -1}},
     {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 3, false, false, false, false, 5464, 384}, {{ConvGradW_main_3, NET_TEAM}, {ConvGradW_main_4, NET_TEAM}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 3, false, false, false, false, 5464, 384}, {{ConvGradW_main_pad_2, NET_TEAM}, {ConvGradW_main_blocked_2, NET_TEAM}}, {
     {5064, 480, {0}, {800}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_EARLY, true, false} /* dY: add_out_grad */,
     {3576, 480, {0}, {776}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_AFTER, true, false} /* X: relu1_out */,
     {4056, 900, {0}, {731}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_AFTER, false, true} /* dW: conv2_weight_grad */,
@@ -1368,7 +1368,7 @@ static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks
     {3504, 12, {0}, {854}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: classifier_bias_updated */,
 }};
 /* infer: 'conv1' */
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_32 = {{2, 3, false, false, false, false, 6152, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_32 = {{2, 3, false, false, false, false, 6152, 468}, {{Conv_main_pad_1, NET_TEAM}, {Conv_main_blocked_1, NET_TEAM}}, {
     {1808, 704, {0}, {702}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: image */,
     {2512, 360, {0}, {746}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* W: conv1_weight */,
     {5136, 480, {0}, {0}, 8, NET_L1, NET_DIRECT, 4, 4, 0, 0x0, NET_AFTER, false, true} /* Y: infer/conv1_out */,
@@ -1396,7 +1396,7 @@ static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks
     {5136, 480, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* y: infer/relu1_out */,
 }};
 /* infer: 'conv2' */
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_35 = {{2, 3, false, false, false, true, 6456, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_35 = {{2, 3, false, false, false, true, 6456, 384}, {{Conv_main_pad_2, NET_TEAM}, {Conv_main_blocked_2, NET_TEAM}}, {
     {5136, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 4, 4, 0, 0x20, NET_AFTER, true, false} /* X: infer/relu1_out */,
     {0, 900, {0}, {762}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
     {5616, 480, {0}, {0}, 8, NET_L1, NET_DIRECT, 4, 4, 0, 0x0, NET_AFTER, false, true} /* Y: infer/conv2_out */,
