@@ -62,6 +62,38 @@
     }
 </%def>
 
+## row(), one element after the other: for values that take so many cycles that the loop does not matter.
+<%def name="walk(t, loop, index, reads, values)">
+<%
+    writes = [name for name in values if name in index]
+    used = [*reads, *(name for name in writes if name not in reads)]
+    names = (*reads, *values)
+    def kind(name):
+        return t.ctype(name if name in index else used[0])
+    begins = {name: address(t, loop, name, index[name]) for name in used}
+    count = t.count(loop)
+%>
+    {
+% for name, begin in begins.items():
+        ${"" if name in writes else "const "}${kind(name)} *${name}_at = ${begin};
+% endfor
+        for (int32_t left = ${count}; left > 0; --left) {
+% for name in reads:
+            const ${kind(name)} ${name}_0 = *${name}_at;
+% endfor
+% for name, text in values.items():
+            const ${kind(name)} ${name}_0 = ${in_lane(text, names, 0)};
+% endfor
+% for name in writes:
+            *${name}_at = ${name}_0;
+% endfor
+% for name in used:
+            ++${name}_at;
+% endfor
+        }
+    }
+</%def>
+
 ## The same by a function of elementwise.h: its sums, its operands (the result first), its constants, the length.
 ##
 ##   index: that of all operands, in names of loops.

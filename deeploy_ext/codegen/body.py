@@ -15,7 +15,7 @@ from mako.template import Template
 from deeploy_ext.codegen.text import c_float, c_identifier, c_type
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Call
-from deeploy_ext.operators.spec import Phase
+from deeploy_ext.operators.spec import Operator, Phase
 from deeploy_ext.planning.plan import BodyPlan, Group
 from deeploy_ext.resources import resource
 
@@ -232,7 +232,7 @@ class Bodies:
 
 
 def _render(call: Call, phase: Phase, context: BodyContext) -> str:
-    template = _template(call.invocation.operator.op_type)
+    template = _template(call.invocation.operator)
     if not template.has_def(phase.name):
         raise BadInputError(
             f'template of operator {call.invocation.operator.op_type} has no <%def name="{phase.name}()">; add it.'
@@ -273,8 +273,8 @@ def indented(lines: Iterable[str]) -> list[str]:
     return found
 
 
-def _template(op_type: str) -> Template:
-    name = f"{op_type}.c.mako"
+def _template(operator: Operator) -> Template:
+    name = f"{operator.template or operator.op_type}.c.mako"
     if not lookup().has_template(name):
-        raise BadInputError(f"operator {op_type} has no template {name}; add it to the template folder.")
+        raise BadInputError(f"operator {operator.op_type} has no template {name}; add it to the template folder.")
     return lookup().get_template(name)
