@@ -9,6 +9,10 @@
         """Where this worker's part of a run along `loop` begins; `index` is in names of loops."""
         return f"&{t.at(operand, *(t.begin(loop) if text == loop else text for text in index))}"
 
+    def placed(index, loop, value):
+        """An index with a value for the loop."""
+        return [re.sub(rf"\b{loop}\b", value, text) for text in index]
+
     def in_lane(text, names, lane):
         return re.sub(rf"\b({'|'.join(names)})\b", rf"\1_{lane}", text)
 %>
@@ -122,3 +126,14 @@ ${row(t, "i", {name: ("i",) for name in (*reads, *values)}, reads, values)}
 
 ## The value of a sum.
 <%def name="total(name)">((${name}[0] + ${name}[1]) + (${name}[2] + ${name}[3]))</%def>
+
+## A run of elements copied: those of the loop `loop` from `begin` to `end`, or this worker's part of it. `result` and `data`
+## are each an operand and its index, in which the loop moves the last axis, one by one.
+<%def name="copy(t, loop, result, data, begin=None, end=None)">
+<%
+    t.kernels["elementwise"] = ("elementwise.h", "")
+    first = begin or t.begin(loop)
+    to, source = (t.at(operand, *placed(index, loop, first)) for operand, index in (result, data))
+%>
+            net_copy(&${to}, &${source}, ${end or t.end(loop)} - ${first});
+</%def>

@@ -196,6 +196,7 @@ class Operator:
         positive: inputs that are never below zero, whatever the network: variances and the like.
         variants: alternative bodies in the template, the preferred one first, the last without condition; () for one body.
         template: name of the template, where operators share one; "": the operator's own name.
+        variadic: the operator has as many outputs as the node names, the first ones of ``outputs``.
         images: operands of shape (N, C, image axes) or (Co, Ci, image axes). The operator is of 2-D images; used on 1-D
             ones, they are seen as images of one row (``graph/lines.py``).
         cases: what the operator is checked on; at least one.
@@ -220,6 +221,7 @@ class Operator:
     positive: ClassVar[frozenset[str]] = frozenset()
     variants: ClassVar[tuple[Variant, ...]] = ()
     template: ClassVar[str] = ""
+    variadic: ClassVar[bool] = False
     images: ClassVar[tuple[str, ...]] = ()
     cases: ClassVar[tuple[Case, ...]] = ()
 

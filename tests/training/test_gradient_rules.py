@@ -33,6 +33,8 @@ class Case:
     positive: tuple[int, ...] = ()
     ranges: dict[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
 
+    outputs: int = 1
+
     def __str__(self) -> str:
         shapes = [o.tolist() if isinstance(o, np.ndarray) else o for o in self.operands]
         return f"{self.op_type}{shapes}{self.attributes or ''}".replace(" ", "")
@@ -84,6 +86,7 @@ CASES = [
             dict(case.attributes),
             operator.domain,
             ranges={operator.inputs.index(name): limits for name, limits in case.ranges.items()},
+            outputs=len(case.outputs) if operator.variadic else 1,
         )
         for operator in registry().values()
         if type(operator).gradient is not Operator.gradient
@@ -102,7 +105,7 @@ def _graph_of(case: Case) -> tuple[ir.Graph, ir.Node, list[ir.Value | None]]:
             operands.append(None if operand is None else build.constant(f"x{i}", operand))
     while operands and operands[-1] is None:
         operands.pop()
-    build.node(case.op_type, operands, domain=case.domain, **case.attributes)
+    build.node(case.op_type, operands, domain=case.domain, outputs=case.outputs, **case.attributes)
     return graph, next(iter(graph)), operands
 
 
