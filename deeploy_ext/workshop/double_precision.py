@@ -54,9 +54,24 @@ class Gelu(OpRun):
         return (0.5 * x * (1 + _erf(x * math.sqrt(0.5))),)
 
 
+class GroupNormalization(OpRun):
+    """By the definition: onnx.reference's own one computes statistics in float32."""
+
+    def _run(
+        self, x: np.ndarray, scale: np.ndarray, bias: np.ndarray, *, epsilon: float, num_groups: int, **_: Any
+    ) -> tuple[np.ndarray]:
+        groups = x.reshape(x.shape[0], num_groups, -1)
+        centered = groups - groups.mean(axis=2, keepdims=True)
+        normalised = centered / np.sqrt((centered**2).mean(axis=2, keepdims=True) + epsilon)
+        column = (-1, *(1 for _ in x.shape[2:]))
+        return (normalised.reshape(x.shape) * scale.reshape(column) + bias.reshape(column),)
+
+
 def evaluator(proto: onnx.ModelProto) -> ReferenceEvaluator:
     """The model with its functions inlined, so that the operator above is used inside them too."""
-    return ReferenceEvaluator(onnx.inliner.inline_local_functions(proto), new_ops=[ConvTranspose, Erf, Gelu])
+    return ReferenceEvaluator(
+        onnx.inliner.inline_local_functions(proto), new_ops=[ConvTranspose, Erf, Gelu, GroupNormalization]
+    )
 
 
 class Double:
