@@ -25,11 +25,12 @@ from deeploy_ext.harness.plan_report import PlanReport
 from deeploy_ext.harness.report import CycleReport, Report
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.harness.weights import check_saveable, saved_weights
-from deeploy_ext.planning.check import check_plan
+from deeploy_ext.planning.check import check_plan, in_plan_order
 from deeploy_ext.planning.figures import with_figures
 from deeploy_ext.planning.nest import macs
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.target import Target, load_target, target_names
 from deeploy_ext.planning.traffic import tensor_traffic
 from deeploy_ext.training.autodiff import differentiate
@@ -60,7 +61,7 @@ class RunOptions:
     tolerance: float | None = None
     seed: int | None = None
     dispatch: Literal["runtime", "static"] = "runtime"
-    kernels: Literal["fast", "portable"] = "fast"
+    kernels: str = "fast"
     dma: Literal["eager", "lazy", "random"] = "eager"
     sanitize: Literal["address", "undefined", "thread"] | None = None
     optimizer: str | None = None
@@ -69,6 +70,7 @@ class RunOptions:
     trainable: str | None = None
     data: str | None = None
     batchnorm: Literal["frozen", "train"] | None = None
+    fuse: bool = True
 
 
 def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
@@ -115,7 +117,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         target=target.name,
         engine=engine.name,
         options={**asdict(options), **plan.options, **asdict(task.spec)},
-        verdict=compare(task, golden, first),
+        verdict=compare(task, golden, first, fused=program.fused),
         expected=compare_expected(task, first) if task.expected else None,
         repeat=repeats[0] if repeats else None,
         computed=first.losses,
@@ -128,6 +130,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         tensors=tensor_traffic(plan),
         macs=sum(macs(call) for call in program.calls if call.entry == "step"),
         seconds=terminal.elapsed(),
+        fused=program.fused,
     )
 
 
@@ -206,13 +209,16 @@ def _planned(
     terminal: Terminal,
 ) -> tuple[Program, Plan]:
     with terminal.stage("plan") as stage:
-        program = lower(task)
-        plan = _read_plan(options.plan, target) if options.plan else make_plan(program, target, plan_options)
-        check_plan(program, plan)
         if options.plan:
-            plan = with_figures(plan, program, target, {"L1": options.l1, "L2": options.l2})
+            plan = _read_plan(options.plan, target)
+            program = in_plan_order(lower(task, fuse="update" not in plan.entries), plan)
             check_plan(program, plan)
-        stage.note = f"{len(plan.groups)} tile nests"
+            plan = with_figures(plan, program, target, {"L1": options.l1, "L2": options.l2})
+        else:
+            program = scheduled(lower(task, fuse=options.fuse))
+            plan = make_plan(program, target, plan_options)
+        check_plan(program, plan)
+        stage.note = f"{len(plan.groups)} tile nests{', fused update' if program.fused else ''}"
         dump.plan(plan)
         if outputs.plan_html:
             outputs.plan_html.fill(plan_page(_plan_report(task, program, plan, options, target, terminal)))
@@ -294,7 +300,7 @@ def _predicted(plan: Plan, target: Target) -> CycleReport:
         kind="predicted",
         model=target.model,
         minibatch=plan.cycles("step"),
-        update=plan.cycles("update"),
+        update=plan.cycles("update") if "update" in plan.entries else None,
         inference=plan.cycles("infer") if "infer" in plan.entries else None,
         per_node=tuple((group.entry, group.node, "+".join(group.phases), group.cycles.total) for group in plan.groups),
     )
@@ -309,7 +315,7 @@ def _measured(predicted: CycleReport, result: EngineResult) -> CycleReport:
         kind="measured",
         model=result.model,
         minibatch=entries["step"],
-        update=entries["update"],
+        update=entries.get("update"),
         inference=entries.get("infer"),
         per_node=tuple((entry, node, phase, group.total) for (entry, node, phase, _), group in rows),
         kernel=tuple(group.kernel for group in groups),

@@ -80,7 +80,7 @@ class Unary(Elementwise):
     outputs = ("y",)
     in_place = (("x", "y"),)
     backward: ClassVar[type[Slope]]
-    cases = (Case({"x": (3, 5)}), Case({"x": (2, 3, 7, 5)}))
+    cases = (Case({"x": (3, 7, 5)}),)
 
     def slope(self, call: Invocation) -> type[Slope]:
         """The operator of the gradient of this use."""
@@ -95,8 +95,8 @@ class Unary(Elementwise):
         return (build.node(slope.op_type, operands, domain=slope.domain, **attributes),)
 
 
-_SLOPES = (Case({"dy": (2, 3, 7, 5), "x": (2, 3, 7, 5)}),)
-_SLOPES_OF_RESULTS = (Case({"dy": (2, 3, 7, 5), "y": (2, 3, 7, 5)}),)
+_SLOPES = (Case({"dy": (3, 7, 5), "x": (3, 7, 5)}),)
+_SLOPES_OF_RESULTS = (Case({"dy": (3, 7, 5), "y": (3, 7, 5)}),)
 
 
 class Neg(Unary):
@@ -128,7 +128,7 @@ class Log(Unary):
 
     op_type = "Log"
     formula = log(X)
-    cases = (Case({"x": (2, 3, 7, 5)}, ranges={"x": (0.1, 4.0)}),)
+    cases = (Case({"x": (3, 7, 5)}, ranges={"x": (0.1, 4.0)}),)
 
     def gradient(
         self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
@@ -144,7 +144,7 @@ class SqrtGrad(Slope):
     inputs = ("dy", "y")
     formula = DY * (0.5 / Y)
     function = onnx_function(formula, inputs, "dx")
-    cases = (Case({"dy": (2, 3, 7, 5), "y": (2, 3, 7, 5)}, ranges={"y": (0.3, 2.0)}),)
+    cases = (Case({"dy": (3, 7, 5), "y": (3, 7, 5)}, ranges={"y": (0.3, 2.0)}),)
 
 
 class Sqrt(Unary):
@@ -153,7 +153,7 @@ class Sqrt(Unary):
     op_type = "Sqrt"
     formula = sqrt(X)
     backward = SqrtGrad
-    cases = (Case({"x": (2, 3, 7, 5)}, ranges={"x": (0.1, 4.0)}),)
+    cases = (Case({"x": (3, 7, 5)}, ranges={"x": (0.1, 4.0)}),)
 
 
 class ReciprocalGrad(Slope):
@@ -173,7 +173,7 @@ class Reciprocal(Unary):
     op_type = "Reciprocal"
     formula = 1.0 / X
     backward = ReciprocalGrad
-    cases = (Case({"x": (2, 3, 7, 5)}, ranges={"x": (0.3, 4.0)}),)
+    cases = (Case({"x": (3, 7, 5)}, ranges={"x": (0.3, 4.0)}),)
 
 
 class AbsGrad(Slope):
@@ -246,9 +246,7 @@ class ClipGrad(Slope):
     scalars = ("min", "max")
     formula = where((operand("min") <= X) & (operand("max") >= X), DY, 0.0)
     function = onnx_function(formula, inputs, "dx")
-    cases = (
-        Case({"dy": (2, 3, 7, 5), "x": (2, 3, 7, 5), "min": np.array(-0.5, np.float32), "max": np.array(0.7, np.float32)}),
-    )
+    cases = (Case({"dy": (3, 7, 5), "x": (3, 7, 5), "min": np.array(-0.5, np.float32), "max": np.array(0.7, np.float32)}),)
 
 
 class Clip(Elementwise):
@@ -261,7 +259,7 @@ class Clip(Elementwise):
     scalars = ("min", "max")
     in_place = (("input", "output"),)
     cases = (
-        Case({"input": (2, 3, 7, 5), "min": np.array(-0.5, np.float32), "max": np.array(0.7, np.float32)}),
+        Case({"input": (3, 7, 5), "min": np.array(-0.5, np.float32), "max": np.array(0.7, np.float32)}),
         Case({"input": (3, 5), "min": np.array([-0.5], np.float32)}),
         Case({"input": (3, 5), "max": np.array(0.7, np.float32)}),
     )
