@@ -125,7 +125,7 @@ def _add(case: Case, build: GraphBuilder, task: _Made) -> str:
     first = len(build.graph)
     build.node(operator.op_type, inputs, domain=operator.domain, outputs=len(case.results), **case.attributes)
     node = build.graph[first]
-    results = dict(zip(operator.outputs, node.outputs, strict=True))
+    results = dict(zip(operator.outputs, node.outputs, strict=not operator.variadic))
     last = operator.outputs[-1] if operator.function is not None else ""  # see settle_outputs
     for name, value in results.items():
         if name not in wanted and name not in operator.needed and name != last:

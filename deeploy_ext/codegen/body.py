@@ -18,6 +18,7 @@ from deeploy_ext.codegen.text import c_float, c_identifier, c_type
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Call
 from deeploy_ext.operators.guard import template_folder
+from deeploy_ext.operators.relations import Affine
 from deeploy_ext.operators.spec import Operator, Phase
 from deeploy_ext.planning.plan import BodyPlan, Group
 from deeploy_ext.resources import resource
@@ -74,6 +75,11 @@ class BodyContext:
             for axis, text in kept
         ]
         return f"{operand}[{' + '.join(terms) or '0'}]"
+
+    def index(self, operand: str) -> list[str]:
+        """The index at which the phase touches an operand, in names of loops."""
+        (found,) = [a.index for a in (*self.phase.reads, *self.phase.writes) if a.operand == operand]
+        return [_sum(index) for index in found if index is not None]
 
     def start(self, operand: str, axis: int) -> str:
         """First index of the tile's box along an axis."""
@@ -174,6 +180,12 @@ class BodyContext:
                 pointer = f"{box}->data" if boxed else f"{source}.data"
                 lines.append(f"    {qualifier}{self.ctype(operand)} *const {operand} = {pointer};")
         return "\n".join(lines)
+
+
+def _sum(index: Affine) -> str:
+    """An affine index in C; of one without loops the constant."""
+    terms = [name if factor == 1 else f"{factor} * {name}" for name, factor in index.terms]
+    return " + ".join([*terms, *([str(index.offset)] if index.offset or not terms else [])])
 
 
 def _alike(group: Group, phase: Phase) -> tuple[dict[tuple[str, int], tuple[str, int]], dict[tuple[str, int], str]]:
@@ -306,7 +318,7 @@ def indented(lines: Iterable[str]) -> list[str]:
 
 
 def _template(operator: Operator) -> Template:
-    name, folder = f"{operator.op_type}.c.mako", template_folder(operator)
+    name, folder = f"{operator.template or operator.op_type}.c.mako", template_folder(operator)
     try:
         return lookup(folder).get_template(name)
     except TopLevelLookupException as error:

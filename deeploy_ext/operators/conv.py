@@ -77,6 +77,7 @@ class Conv(Operator):
     op_type = "Conv"
     inputs = ("X", "W", "B")
     outputs = ("Y",)
+    images = ("X", "W", "Y")
     optional = frozenset({"B"})
     attributes = _ATTRIBUTES
     cases = (
@@ -121,6 +122,7 @@ class ConvGrad(Operator):
     op_type = "ConvGrad"
     inputs = ("dY", "X", "W")
     outputs = ("dX", "dW", "dB")
+    images = ("dY", "X", "W", "dX", "dW")
     optional = frozenset({"dX", "dW", "dB"})
     attributes = _ATTRIBUTES
     cases = tuple(
@@ -151,6 +153,7 @@ class ConvGradX(Operator):
     op_type = "ConvGradX"
     inputs = ("dY", "W", "X")
     outputs = ("dX",)
+    images = ("dY", "W", "X", "dX")
     attributes = _ATTRIBUTES
     cases = tuple(Case({"dY": y, "W": w, "X": x}, attributes) for x, w, y, attributes in _CASES)
     redundant_attributes = frozenset({"kernel_shape"})
@@ -206,6 +209,7 @@ class ConvGradW(Operator):
     op_type = "ConvGradW"
     inputs = ("dY", "X", "W")
     outputs = ("dW",)
+    images = ("dY", "X", "W", "dW")
     attributes = _ATTRIBUTES
     cases = tuple(Case({"dY": y, "X": x, "W": w}, attributes) for x, w, y, attributes in _CASES)
     redundant_attributes = frozenset({"kernel_shape"})
@@ -285,6 +289,7 @@ class ConvGradB(Operator):
     op_type = "ConvGradB"
     inputs = ("dY",)
     outputs = ("dB",)
+    images = ("dY",)
     cases = (Case({"dY": (2, 3, 5, 7)}),)
     function = """(dY) => (dB) {
         axes = Constant <value_ints: ints = [0, 2, 3]> ()

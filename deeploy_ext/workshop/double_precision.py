@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,9 +33,54 @@ class ConvTranspose(OpRun):
         return (y,)
 
 
+def _erf(x: np.ndarray) -> np.ndarray:
+    """onnx.reference's own one rounds to float32."""
+    return np.vectorize(math.erf, otypes=[x.dtype])(x)
+
+
+class Erf(OpRun):
+    """In the precision of x."""
+
+    def _run(self, x: np.ndarray) -> tuple[np.ndarray]:
+        return (_erf(x),)
+
+
+class Gelu(OpRun):
+    """In the precision of x."""
+
+    def _run(self, x: np.ndarray, *, approximate: str) -> tuple[np.ndarray]:
+        if approximate == "tanh":
+            return (0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),)
+        return (0.5 * x * (1 + _erf(x * math.sqrt(0.5))),)
+
+
+class GlobalMaxPool(OpRun):
+    """By the definition: onnx.reference's own one knows 2-D images only."""
+
+    def _run(self, x: np.ndarray) -> tuple[np.ndarray]:
+        return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
+
+
+class GroupNormalization(OpRun):
+    """By the definition: onnx.reference's own one computes statistics in float32."""
+
+    def _run(
+        self, x: np.ndarray, scale: np.ndarray, bias: np.ndarray, *, epsilon: float, num_groups: int, **_: Any
+    ) -> tuple[np.ndarray]:
+        groups = x.reshape(x.shape[0], num_groups, -1)
+        centered = groups - groups.mean(axis=2, keepdims=True)
+        normalised = centered / np.sqrt((centered**2).mean(axis=2, keepdims=True) + epsilon)
+        column = (-1, *(1 for _ in x.shape[2:]))
+        return (normalised.reshape(x.shape) * scale.reshape(column) + bias.reshape(column),)
+
+
+OPERATORS: list[type[OpRun]] = [ConvTranspose, Erf, Gelu, GlobalMaxPool, GroupNormalization]
+"""What is computed here instead of by onnx.reference."""
+
+
 def evaluator(proto: onnx.ModelProto) -> ReferenceEvaluator:
-    """The model with its functions inlined, so that the operator above is used inside them too."""
-    return ReferenceEvaluator(onnx.inliner.inline_local_functions(proto), new_ops=[ConvTranspose])
+    """The model with its functions inlined, so that the operators above are used inside them too."""
+    return ReferenceEvaluator(onnx.inliner.inline_local_functions(proto), new_ops=OPERATORS)
 
 
 class Double:

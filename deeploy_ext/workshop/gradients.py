@@ -35,7 +35,8 @@ def _graph_of(operator: Operator, case: Case) -> tuple[ir.Graph, ir.Node, dict[s
     inputs = [operands.get(name) for name in operator.inputs]
     while inputs and inputs[-1] is None:
         inputs.pop()
-    build.node(operator.op_type, inputs, domain=operator.domain, **case.attributes)
+    count = len(case.outputs) if operator.variadic else 1
+    build.node(operator.op_type, inputs, domain=operator.domain, outputs=count, **case.attributes)
     return graph, next(iter(graph)), operands
 
 
