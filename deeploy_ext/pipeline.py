@@ -16,12 +16,13 @@ from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.load import LoadOptions, list_networks, load
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Program
-from deeploy_ext.harness.compare import compare, compare_expected, identical
+from deeploy_ext.harness.compare import identical
 from deeploy_ext.harness.dump import Dump
 from deeploy_ext.harness.files import Outputs
 from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.harness.plan_report import PlanReport
 from deeploy_ext.harness.report import CycleReport, Report
+from deeploy_ext.harness.sides import judge
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.harness.weights import check_saveable, saved_weights
 from deeploy_ext.planning.check import check_plan
@@ -108,13 +109,16 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
     first, *others = result.rounds
     predicted = _predicted(plan, target)
     repeats = [difference for other in others if (difference := identical(first, other))]
+    judgement = judge(task, golden, first)
     return Report(
         test=task.name,
         target=target.name,
         engine=engine.name,
         options={**asdict(options), **plan.options, **asdict(task.spec)},
-        verdict=compare(task, golden, first),
-        expected=compare_expected(task, first) if task.expected else None,
+        verdict=judgement.verdict,
+        expected=judgement.expected,
+        sides=tuple(map(str, judgement.sides)),
+        makers_sides=tuple(map(str, judgement.makers)),
         repeat=repeats[0] if repeats else None,
         computed=first.losses,
         golden=golden.losses,

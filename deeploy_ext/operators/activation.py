@@ -41,6 +41,7 @@ class ReluGrad(Operator):
     op_type = "ReluGrad"
     inputs = ("dy", "y")
     outputs = ("dx",)
+    decided_by = "y"
     in_place = (("dy", "dx"),)
     function = """(dy, y) => (dx) {
         zero = Constant <value_float: float = 0.0> ()

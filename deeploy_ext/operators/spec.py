@@ -174,6 +174,7 @@ class Operator:
         constant_inputs: inputs that must be known at compile time (shapes, axes); they never exist in the emitted C.
         operand_types: numpy names of the element types of inputs that are not float32.
         positive: inputs that are never below zero, whatever the network: variances and the like.
+        decided_by: of a gradient: the input of which only the sign counts, the output of the forward node; None: there is none.
         variants: alternative bodies in the template, the preferred one first, the last without condition; () for one body.
     """
 
@@ -194,6 +195,7 @@ class Operator:
     constant_inputs: ClassVar[tuple[str, ...]] = ()
     operand_types: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     positive: ClassVar[frozenset[str]] = frozenset()
+    decided_by: ClassVar[str | None] = None
     variants: ClassVar[tuple[Variant, ...]] = ()
 
     @property
