@@ -15,7 +15,8 @@ from mako.template import Template
 from deeploy_ext.codegen.text import c_float, c_identifier, c_type
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Call
-from deeploy_ext.operators.spec import Phase
+from deeploy_ext.operators.relations import Affine
+from deeploy_ext.operators.spec import Operator, Phase
 from deeploy_ext.planning.plan import BodyPlan, Group
 from deeploy_ext.resources import resource
 
@@ -70,6 +71,11 @@ class BodyContext:
             for axis, text in kept
         ]
         return f"{operand}[{' + '.join(terms) or '0'}]"
+
+    def index(self, operand: str) -> list[str]:
+        """The index at which the phase touches an operand, in names of loops."""
+        (found,) = [a.index for a in (*self.phase.reads, *self.phase.writes) if a.operand == operand]
+        return [_sum(index) for index in found if index is not None]
 
     def start(self, operand: str, axis: int) -> str:
         """First index of the tile's box along an axis."""
@@ -168,6 +174,12 @@ class BodyContext:
         return "\n".join(lines)
 
 
+def _sum(index: Affine) -> str:
+    """An affine index in C; of one without loops the constant."""
+    terms = [name if factor == 1 else f"{factor} * {name}" for name, factor in index.terms]
+    return " + ".join([*terms, *([str(index.offset)] if index.offset or not terms else [])])
+
+
 def _alike(group: Group, phase: Phase) -> tuple[dict[tuple[str, int], tuple[str, int]], dict[tuple[str, int], str]]:
     """For axes of the phase's operands: the first axis that starts where this one does, the first operand with its stride.
 
@@ -232,7 +244,7 @@ class Bodies:
 
 
 def _render(call: Call, phase: Phase, context: BodyContext) -> str:
-    template = _template(call.invocation.operator.op_type)
+    template = _template(call.invocation.operator)
     if not template.has_def(phase.name):
         raise BadInputError(
             f'template of operator {call.invocation.operator.op_type} has no <%def name="{phase.name}()">; add it.'
@@ -273,8 +285,8 @@ def indented(lines: Iterable[str]) -> list[str]:
     return found
 
 
-def _template(op_type: str) -> Template:
-    name = f"{op_type}.c.mako"
+def _template(operator: Operator) -> Template:
+    name = f"{operator.template or operator.op_type}.c.mako"
     if not lookup().has_template(name):
-        raise BadInputError(f"operator {op_type} has no template {name}; add it to the template folder.")
+        raise BadInputError(f"operator {operator.op_type} has no template {name}; add it to the template folder.")
     return lookup().get_template(name)

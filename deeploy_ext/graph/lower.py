@@ -6,15 +6,17 @@ A list of small passes over the graph, then the schedule. Each pass says what it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 import onnx_ir as ir
 
 from deeploy_ext.errors import BadInputError
-from deeploy_ext.graph.invocation import invocation_of
+from deeploy_ext.graph.invocation import invocation_of, set_type
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.operators import find
-from deeploy_ext.operators.spec import MICROSOFT, OWN, Operator, TensorType
+from deeploy_ext.operators.movement import Split
+from deeploy_ext.operators.spec import MICROSOFT, ONNX, OWN, Operator, TensorType
 from deeploy_ext.training.task import TrainingTask
 
 
@@ -28,9 +30,35 @@ def split_conv_grad(graph: ir.Graph) -> None:
                 continue
             attributes = [] if op_type == "ConvGradB" else list(node.attributes.values())
             made = ir.Node(OWN, op_type, inputs, attributes, name=f"{node.name}/{op_type[-1]}")
-            _move_output(output, made.outputs[0], graph)
+            _move_output(output, made.outputs[0])
             graph.insert_before(node, made)
         graph.remove(node, safe=False)
+
+
+def split_to_slices(graph: ir.Graph) -> None:
+    """Each output of a Split that is used becomes a Slice of its own."""
+    for node in [n for n in graph if (n.domain, n.op_type) == (ONNX, "Split")]:
+        call = invocation_of(node)
+        assert isinstance(call.operator, Split)
+        axis, sizes = call.operator.sizes(call)
+        ends = list(accumulate(sizes))
+        for number, (output, size, end) in enumerate(zip(node.outputs, sizes, ends, strict=True)):
+            if not _used(output):
+                continue
+            limits = {"starts": end - size, "ends": end, "axes": axis}
+            constants = [_constant(graph, f"{node.name}/{number}/{name}", limit) for name, limit in limits.items()]
+            made = ir.Node(ONNX, "Slice", [node.inputs[0], *constants], name=f"{node.name}/{number}")
+            _move_output(output, made.outputs[0])
+            graph.insert_before(node, made)
+        graph.remove(node, safe=False)
+
+
+def _constant(graph: ir.Graph, name: str, number: int) -> ir.Value:
+    array = np.array([number], np.int64)
+    value = ir.Value(name=name, const_value=ir.tensor(array, name=name))
+    set_type(value, TensorType(array.dtype, array.shape))
+    graph.register_initializer(value)
+    return value
 
 
 def drop_unused_outputs(graph: ir.Graph) -> None:
@@ -67,7 +95,7 @@ def narrow_labels(graph: ir.Graph) -> None:
             value.type = ir.TensorType(ir.DataType.INT32)
 
 
-PASSES = (split_conv_grad, drop_unused_outputs, name_needed_outputs, narrow_labels)
+PASSES = (split_conv_grad, split_to_slices, drop_unused_outputs, name_needed_outputs, narrow_labels)
 
 
 def lower(task: TrainingTask) -> Program:
@@ -176,10 +204,7 @@ def _used(value: ir.Value) -> bool:
     return bool(value.name) and (bool(value.uses()) or value.is_graph_output())
 
 
-def _move_output(old: ir.Value, new: ir.Value, graph: ir.Graph) -> None:
+def _move_output(old: ir.Value, new: ir.Value) -> None:
     new.name, new.shape, new.type = old.name, old.shape, old.type
-    old.replace_all_uses_with(new)
-    for index, output in enumerate(graph.outputs):
-        if output is old:
-            graph.outputs[index] = new
+    old.replace_all_uses_with(new, replace_graph_outputs=True)
     old.name = None

@@ -136,7 +136,7 @@ def settle_outputs(graph: ir.Graph) -> list[str]:
     names = {value.name for value in _values(graph)}
     for node in graph:
         operator = find(node.domain, node.op_type)
-        if operator is None:
+        if operator is None or operator.variadic:
             continue
         if len(node.outputs) < len(operator.outputs):
             node.resize_outputs(len(operator.outputs))

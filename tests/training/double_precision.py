@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,9 +35,30 @@ class ConvTranspose(OpRun):
         return (y,)
 
 
+def _erf(x: np.ndarray) -> np.ndarray:
+    """onnx.reference's own one rounds to float32."""
+    return np.vectorize(math.erf, otypes=[x.dtype])(x)
+
+
+class Erf(OpRun):
+    """In the precision of x."""
+
+    def _run(self, x: np.ndarray) -> tuple[np.ndarray]:
+        return (_erf(x),)
+
+
+class Gelu(OpRun):
+    """In the precision of x."""
+
+    def _run(self, x: np.ndarray, *, approximate: str) -> tuple[np.ndarray]:
+        if approximate == "tanh":
+            return (0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),)
+        return (0.5 * x * (1 + _erf(x * math.sqrt(0.5))),)
+
+
 def evaluator(proto: onnx.ModelProto) -> ReferenceEvaluator:
     """The model with its functions inlined, so that the operator above is used inside them too."""
-    return ReferenceEvaluator(onnx.inliner.inline_local_functions(proto), new_ops=[ConvTranspose])
+    return ReferenceEvaluator(onnx.inliner.inline_local_functions(proto), new_ops=[ConvTranspose, Erf, Gelu])
 
 
 class Double:

@@ -23,7 +23,7 @@ from deeploy_ext.training.functions import add_functions
 class Case:
     """A forward node: shapes of its float inputs (a tuple of ints), or constant values (an array).
 
-    ``positive`` names the inputs (by number) that must be positive.
+    ``positive`` names the inputs (by number) that must be positive, ``ranges`` the lowest and highest value of others.
     """
 
     op_type: str
@@ -31,9 +31,12 @@ class Case:
     attributes: dict[str, Any] = field(default_factory=dict)
     domain: str = ""
     positive: tuple[int, ...] = ()
+    ranges: dict[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
+
+    outputs: int = 1
 
     def __str__(self) -> str:
-        shapes = [o if isinstance(o, tuple) else o.tolist() for o in self.operands]
+        shapes = [o.tolist() if isinstance(o, np.ndarray) else o for o in self.operands]
         return f"{self.op_type}{shapes}{self.attributes or ''}".replace(" ", "")
 
 
@@ -76,18 +79,33 @@ CASES = [
     Case("SoftmaxCrossEntropyLoss", ((3, 5), LABELS)),
     Case("SoftmaxCrossEntropyLoss", ((3, 5), LABELS.astype(np.int32)), {"reduction": "sum"}),
     Case("MSELoss", ((3, 5), np.arange(15, dtype=np.float32).reshape(3, 5) / 7), domain=OWN),
+    *(
+        Case(
+            operator.op_type,
+            tuple(case.inputs.get(name) for name in operator.inputs),
+            dict(case.attributes),
+            operator.domain,
+            ranges={operator.inputs.index(name): limits for name, limits in case.ranges.items()},
+            outputs=len(case.outputs) if operator.variadic else 1,
+        )
+        for operator in registry().values()
+        if type(operator).gradient is not Operator.gradient
+        for case in operator.cases
+    ),
 ]
 
 
-def _graph_of(case: Case) -> tuple[ir.Graph, ir.Node, list[ir.Value]]:
+def _graph_of(case: Case) -> tuple[ir.Graph, ir.Node, list[ir.Value | None]]:
     graph = ir.Graph([], [], nodes=[], opset_imports={"": 21}, name="case")
-    build, operands = GraphBuilder(graph), []
+    build, operands = GraphBuilder(graph), list[ir.Value | None]()
     for i, operand in enumerate(case.operands):
         if isinstance(operand, tuple):
             operands.append(build.input(f"x{i}", TensorType(np.dtype(np.float32), operand)))
         else:
-            operands.append(build.constant(f"x{i}", operand))
-    build.node(case.op_type, operands, domain=case.domain, **case.attributes)
+            operands.append(None if operand is None else build.constant(f"x{i}", operand))
+    while operands and operands[-1] is None:
+        operands.pop()
+    build.node(case.op_type, operands, domain=case.domain, outputs=case.outputs, **case.attributes)
     return graph, next(iter(graph)), operands
 
 
@@ -102,11 +120,12 @@ def test_rule_agrees_with_numeric_differentiation(case: Case) -> None:
     forward, node, operands = _graph_of(case)
     state = {source for source, _ in operator_of(node).state}
     operator_inputs = zip(operands, operator_of(node).inputs, strict=False)
-    names = [o.name or "" for o, operand in operator_inputs if o.is_graph_input() and operand not in state]
+    names = [o.name or "" for o, operand in operator_inputs if o and o.is_graph_input() and operand not in state]
     forward.outputs.append(node.outputs[0])
     generator = np.random.RandomState(7)
     values = {v.name or "": generator.standard_normal(v.shape.numpy()) for v in forward.inputs if v.shape is not None}
     values |= {f"x{i}": np.abs(values[f"x{i}"]) + 0.5 for i in case.positive}
+    values |= {f"x{i}": generator.uniform(*case.ranges[i], values[f"x{i}"].shape) for i in case.ranges}
     weights = np.asarray(generator.standard_normal(type_of(node.outputs[0]).shape))  # pyright: ignore[reportOptionalMemberAccess]
     wanted = numeric_gradients(_double(forward), values, node.outputs[0].name or "", weights, names)
 
@@ -115,10 +134,10 @@ def test_rule_agrees_with_numeric_differentiation(case: Case) -> None:
     settle_outputs(graph)
     for value, found in zip(node.outputs, operator_of(node).infer(invocation_of(node)), strict=True):
         value.shape, value.dtype = ir.Shape(found.shape), ir.DataType.from_numpy(found.dtype)
-    build = GraphBuilder(graph, [o for o in operands if o.name in names])
+    build = GraphBuilder(graph, [o for o in operands if o and o.name in names])
     dy = build.input("dy", TensorType(np.dtype(np.float32), weights.shape))
     made = operator_of(node).gradient(invocation_of(node), node, [dy, *(None for _ in node.outputs[1:])], build)
-    by_name = {o.name: grad for o, grad in zip(operands, made, strict=False)}
+    by_name = {o.name: grad for o, grad in zip(operands, made, strict=False) if o}
     for name in names:
         grad = by_name[name]
         assert grad is not None
