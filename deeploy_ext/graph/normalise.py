@@ -16,9 +16,11 @@ from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.invocation import label
 from deeploy_ext.graph.shapes import infer_shapes
 from deeploy_ext.operators import find
-from deeploy_ext.operators.spec import ONNX, OWN
+from deeploy_ext.operators.spec import MICROSOFT, ONNX, OWN
 
 Pass = Callable[[ir.Graph], list[str]]
+
+_DOMAINS = (ONNX, MICROSOFT, OWN)
 
 
 def refuse_subgraphs(graph: ir.Graph) -> list[str]:
@@ -38,11 +40,19 @@ def drop_descriptions(graph: ir.Graph) -> list[str]:
 
 
 def adopt_custom_operators(graph: ir.Graph) -> list[str]:
-    """Move operators of this project out of the default domain, where functions are never resolved."""
-    custom = [n for n in graph if n.domain == ONNX and find(ONNX, n.op_type) is None and find(OWN, n.op_type) is not None]
-    for node in custom:
-        node.domain = OWN
-    return [f"{label(node)}: moved to domain {OWN}" for node in custom]
+    """Move operators that exporters put into another domain to the one in which they are known, if there is just one.
+
+    Functions are never resolved in the default domain, so custom operators cannot stay there.
+    """
+    changed: list[str] = []
+    for node in graph:
+        if node.domain not in _DOMAINS or find(node.domain, node.op_type) is not None:
+            continue
+        known = [domain for domain in _DOMAINS if find(domain, node.op_type) is not None]
+        if len(known) == 1:
+            node.domain = known[0]
+            changed.append(f"{label(node)}: moved to domain {node.domain or 'ai.onnx'}")
+    return changed
 
 
 def axes_to_inputs(graph: ir.Graph) -> list[str]:
