@@ -50,12 +50,21 @@ class NetworkBuilder:
         return f"{name}_out"
 
     def conv(
-        self, name: str, x: str, channels: tuple[int, int], kernel: int | tuple[int, int], stride: int = 1, pad: int = 0
+        self,
+        name: str,
+        x: str,
+        channels: tuple[int, int],
+        kernel: int | tuple[int, int],
+        stride: int = 1,
+        pad: int | Sequence[int] = 0,
+        group: int = 1,
     ) -> str:
-        """2-D convolution without bias; ``channels`` are (in, out)."""
+        """2-D convolution without bias; ``channels`` are (in, out), ``pad`` is that of all sides, or top, left, bottom, right."""
         ky, kx = (kernel, kernel) if isinstance(kernel, int) else kernel
-        w = self.weight(f"{name}_weight", (channels[1], channels[0], ky, kx), channels[0] * ky * kx)
-        return self.node("Conv", name, [x, w], kernel_shape=[ky, kx], strides=[stride] * 2, pads=[pad] * 4)
+        per_group = channels[0] // group
+        w = self.weight(f"{name}_weight", (channels[1], per_group, ky, kx), per_group * ky * kx)
+        pads = [pad] * 4 if isinstance(pad, int) else list(pad)
+        return self.node("Conv", name, [x, w], kernel_shape=[ky, kx], strides=[stride] * 2, pads=pads, group=group)
 
     def batch_norm(self, name: str, x: str, channels: int) -> str:
         """Batch normalisation in training mode, with running statistics as state."""
