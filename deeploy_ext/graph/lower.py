@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from deeploy_ext.errors import BadInputError
-from deeploy_ext.graph.invocation import invocation_of, set_type
+from deeploy_ext.graph.invocation import checked_attributes, invocation_of, set_type
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.operators import find
 from deeploy_ext.operators.movement import Split
@@ -35,6 +35,15 @@ def split_conv_grad(graph: ir.Graph) -> None:
         graph.remove(node, safe=False)
 
 
+def take_training_forms(graph: ir.Graph) -> None:
+    """Operators without loops of their own become the operator that takes their place in training."""
+    for node in graph:
+        operator = _operator(node)
+        form = operator.training_form(checked_attributes(node, operator))
+        if form is not None and type(operator).phases is Operator.phases:
+            node.domain, node.op_type = form
+
+
 def split_to_slices(graph: ir.Graph) -> None:
     """Each output of a Split that is used becomes a Slice of its own."""
     for node in [n for n in graph if (n.domain, n.op_type) == (ONNX, "Split")]:
@@ -51,6 +60,34 @@ def split_to_slices(graph: ir.Graph) -> None:
             _move_output(output, made.outputs[0])
             graph.insert_before(node, made)
         graph.remove(node, safe=False)
+
+
+def turn_products(graph: ir.Graph) -> None:
+    """A MatMul reads a matrix by columns instead of having its last two axes exchanged by a Transpose before it."""
+    for node in [n for n in graph if (n.domain, n.op_type) == (ONNX, "MatMul")]:
+        if min(len(found.shape) if found else 0 for found in invocation_of(node).inputs) < 2:
+            continue
+        turns = [value.producer() if value is not None else None for value in node.inputs]
+        turns = [turn if turn is not None and _turns_matrices(turn) else None for turn in turns]
+        if not any(turns):
+            continue
+        sources = [turn.inputs[0] if turn else value for turn, value in zip(turns, node.inputs, strict=True)]
+        attributes = ir.convenience.convert_attributes({"transA": int(bool(turns[0])), "transB": int(bool(turns[1]))})
+        made = ir.Node(MICROSOFT, "FusedMatMul", sources, attributes, name=node.name)
+        _move_output(node.outputs[0], made.outputs[0])
+        graph.insert_before(node, made)
+        graph.remove(node, safe=False)
+        for turn in {id(turn): turn for turn in turns if turn}.values():
+            if not _used(turn.outputs[0]):
+                graph.remove(turn, safe=True)
+
+
+def _turns_matrices(node: ir.Node) -> bool:
+    """Whether a Transpose exchanges the last two axes and leaves the others where they are."""
+    if (node.domain, node.op_type) != (ONNX, "Transpose"):
+        return False
+    perm = list(checked_attributes(node, _operator(node))["perm"]) or list(range(len(node.outputs[0].shape or ())))[::-1]
+    return perm == [*range(len(perm) - 2), len(perm) - 1, len(perm) - 2]
 
 
 def _constant(graph: ir.Graph, name: str, number: int) -> ir.Value:
@@ -95,7 +132,15 @@ def narrow_labels(graph: ir.Graph) -> None:
             value.type = ir.TensorType(ir.DataType.INT32)
 
 
-PASSES = (split_conv_grad, split_to_slices, drop_unused_outputs, name_needed_outputs, narrow_labels)
+PASSES = (
+    take_training_forms,
+    split_conv_grad,
+    split_to_slices,
+    turn_products,
+    drop_unused_outputs,
+    name_needed_outputs,
+    narrow_labels,
+)
 
 
 def lower(task: TrainingTask) -> Program:

@@ -31,7 +31,9 @@ def _sizes(call: Invocation) -> tuple[tuple[int, ...], tuple[int, ...], int, int
     rank = max(len(a), len(b)) - 2
     stacks = [(1,) * (rank + 2 - len(shape)) + shape[:-2] for shape in (a, b)]
     if k != k_b or any(x != y and 1 not in (x, y) for x, y in zip(*stacks, strict=True)):
-        raise call.refuse(f"A {call['A'].shape} with B {call['B'].shape}", "make inner dimensions agree and the others broadcast")
+        raise call.refuse(
+            f"A {call['A'].shape} with B {call['B'].shape}", "make inner dimensions agree and the others broadcast"
+        )
     return stacks[0], stacks[1], m, n, k
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deeploy_ext.operators.nests import broadcasting, reducing
 from deeploy_ext.operators.relations import axis, sliding
-from deeploy_ext.operators.spec import OWN, REQUIRED, Access, Invocation, Loop, Operator, Phase, TensorType
+from deeploy_ext.operators.spec import OWN, REQUIRED, Access, Case, Invocation, Loop, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -24,6 +24,7 @@ class GlobalAveragePool(Operator):
     op_type = "GlobalAveragePool"
     inputs = ("X",)
     outputs = ("Y",)
+    cases = (Case({"X": (2, 3, 5, 4)}), Case({"X": (2, 3, 5)}))
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         x = call["X"]
@@ -48,6 +49,7 @@ class GlobalAveragePoolGrad(Operator):
     inputs = ("dY",)
     outputs = ("dX",)
     attributes = {"kernel_shape": REQUIRED}
+    cases = (Case({"dY": (2, 3, 1, 1)}, {"kernel_shape": [5, 4]}), Case({"dY": (2, 3, 1)}, {"kernel_shape": [5]}))
     function = """<kernel_shape> (dY) => (dX) {
         image = Constant <value_ints: ints = @kernel_shape> ()
         count_int = ReduceProd <keepdims: int = 0> (image)
@@ -79,6 +81,12 @@ _WINDOW = {
     "ceil_mode": 0,
     "storage_order": 0,
 }
+
+_CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
+    ((2, 3, 6, 5), (2, 3, 3, 2), {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    ((1, 2, 7, 6), (1, 2, 4, 5), {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1], "dilations": [1, 2]}),
+)
+"""Image, result and attributes of the cases."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +132,7 @@ class MaxPool(Operator):
     outputs = ("Y", "Indices")
     optional = frozenset({"Indices"})
     attributes = _WINDOW
+    cases = tuple(Case({"X": x}, attributes) for x, _, attributes in _CASES)
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         x = call["X"]
@@ -160,6 +169,7 @@ class MaxPoolGrad(Operator):
     inputs = ("dY", "X")
     outputs = ("dX",)
     attributes = _WINDOW
+    cases = tuple(Case({"dY": y, "X": x}, attributes) for x, y, attributes in _CASES)
     function = """<kernel_shape, strides, pads, dilations> (dY, X) => (dX) {
         Y, winners = MaxPool <kernel_shape: ints = @kernel_shape, strides: ints = @strides, pads: ints = @pads,
             dilations: ints = @dilations> (X)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from deeploy_ext.operators.nests import reducing
-from deeploy_ext.operators.spec import Invocation, Operator, Phase, TensorType
+from deeploy_ext.operators.spec import Case, Invocation, Operator, Phase, TensorType
 
 
 def reduced_axes(call: Invocation) -> tuple[int, ...]:
@@ -30,6 +32,12 @@ class ReduceSum(Operator):
     attributes = {"keepdims": 1, "noop_with_empty_axes": 0}
     constant_inputs = ("axes",)
     operand_types = {"axes": ("int64",)}
+    cases = (
+        Case({"data": (3, 5, 7), "axes": np.array([0, 2])}),
+        Case({"data": (3, 5, 7), "axes": np.array([-2])}, {"keepdims": 0}),
+        Case({"data": (3, 5)}),
+        Case({"data": (3, 5)}, {"noop_with_empty_axes": 1}),
+    )
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         data, axes, keep = call["data"], reduced_axes(call), call.attributes["keepdims"]

@@ -31,6 +31,10 @@ class Reshape(Operator):
     view = True
     constant_inputs = ("shape",)
     operand_types = {"shape": ("int64",)}
+    cases = (
+        Case({"data": (2, 3, 5), "shape": np.array([0, -1])}),
+        Case({"data": (2, 3, 5), "shape": np.array([5, 6])}, {"allowzero": 1}),
+    )
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         data, shape = call["data"], call.constants.get("shape")
@@ -62,6 +66,7 @@ class Flatten(Operator):
     outputs = ("output",)
     attributes = {"axis": 1}
     view = True
+    cases = tuple(Case({"input": (2, 3, 5)}, {"axis": axis}) for axis in (0, 2, -2))
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         data, axis = call["input"], call.attributes["axis"]
@@ -84,6 +89,7 @@ class Identity(Operator):
     inputs = ("input",)
     outputs = ("output",)
     view = True
+    cases = (Case({"input": (2, 3)}),)
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         return (call["input"],)

@@ -76,6 +76,13 @@ def nests_of(call: Call, fast: bool = True) -> tuple[tuple[Nest, ...], ...]:
     return (joint,) if len(phases) == 1 else (joint, tuple(make_nest(call, (phase,), fast) for phase in phases))
 
 
+def loops_to_split(nests: Sequence[Nest]) -> tuple[Loop, ...]:
+    """The loops of more than one iteration that some way to run a node (:func:`nests_of`) can split, in order."""
+    loops = {loop.name: loop for nest in nests for loop in nest.loops}
+    fixed = {loop.name for nest in nests for loop, free in zip(nest.loops, nest.splittable, strict=True) if not free}
+    return tuple(loop for loop in loops.values() if loop.name not in fixed and loop.extent > 1)
+
+
 def make_nest(call: Call, phases: tuple[Phase, ...], fast: bool = True) -> Nest:
     """The nest of some phases of a node; see :func:`nests_of`."""
     loops = tuple({loop.name: loop for phase in phases for loop in phase.loops}.values())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from deeploy_ext.errors import BadInputError, InfeasibleError
@@ -24,7 +24,8 @@ from deeploy_ext.planning.target import Target
 class PlanOptions:
     """The flags that shape a plan; sizes in bytes, None for the target's own.
 
-    ``dispatch`` is "runtime", "static", or the name of the one variant that is taken wherever its tiles allow.
+    ``dispatch`` is "runtime", "static", or the name of the one variant that is taken wherever its tiles allow. ``largest``
+    limits tiles, where checks need small ones: by node, then by loop, the most iterations of a tile.
     """
 
     promote: bool = False
@@ -35,6 +36,7 @@ class PlanOptions:
     cores: int | None = None
     dispatch: str = "runtime"
     kernels: str = "fast"
+    largest: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
 
 
 class _Planner:
@@ -110,7 +112,8 @@ class _Planner:
     def _search(self, nest: Nest, levels: dict[str, str]) -> NestSearch:
         owners = {o.name: self.owner[o.value] for o in nest.operands}
         homes = {name: levels.get(owner, "L1") for name, owner in owners.items()}
-        return NestSearch(nest, homes, {o.name: self._size(o.value) for o in nest.operands}, self.machine)
+        whole = {o.name: self._size(o.value) for o in nest.operands}
+        return NestSearch(nest, homes, whole, self.machine, self.options.largest.get(nest.call.name, {}))
 
     def _choose(self, call: Call, levels: dict[str, str], stage_room: int) -> tuple[Choice, ...]:
         room = Room(self.l1_arena, stage_room, self.options.double_buffer)
@@ -138,7 +141,8 @@ class _Planner:
         attributes = repr(sorted(invocation.attributes.items()))
         constants = repr(sorted((k, v.tolist()) for k, v in invocation.constants.items()))
         types = repr((invocation.inputs, invocation.outputs))
-        return invocation.operator.key, attributes, constants, types, homes
+        largest = repr(sorted(self.options.largest.get(call.name, {}).items()))
+        return invocation.operator.key, attributes, constants, types, homes, largest
 
     def _infeasible(self, call: Call, levels: dict[str, str], stage_room: int) -> None:
         """Explain which memory is too small for this node, and the smallest value that works for all nodes."""

@@ -68,11 +68,29 @@ def ladder(loop: Loop) -> list[int]:
 
 
 class NestSearch:
-    """Search over the tilings of one nest; ``homes`` gives the level of every operand, ``whole`` the bytes of its tensor."""
+    """Search over the tilings of one nest.
 
-    def __init__(self, nest: Nest, homes: Mapping[str, str], whole: Mapping[str, int], machine: Machine) -> None:
+    ``homes`` gives the level of every operand, ``whole`` the bytes of its tensor, ``largest`` the most iterations that a
+    tile may have of some loops; a nest that cannot split such a loop has no tiling.
+    """
+
+    def __init__(
+        self,
+        nest: Nest,
+        homes: Mapping[str, str],
+        whole: Mapping[str, int],
+        machine: Machine,
+        largest: Mapping[str, int] | None = None,
+    ) -> None:
         self.nest, self.homes, self.whole, self.machine = nest, homes, whole, machine
-        self.ladders = [ladder(loop) if free else [loop.extent] for loop, free in zip(nest.loops, nest.splittable, strict=True)]
+        most = [(largest or {}).get(loop.name, loop.extent) for loop in nest.loops]
+        self.possible = all(
+            free or limit >= loop.extent for loop, free, limit in zip(nest.loops, nest.splittable, most, strict=True)
+        )
+        self.ladders = [
+            [size for size in ladder(loop) if size <= limit] or [limit] if free else [loop.extent]
+            for loop, free, limit in zip(nest.loops, nest.splittable, most, strict=True)
+        ]
         self._depends = {o.name: _loops_of(o, nest) for o in nest.operands}
         self._axes: dict[tuple[str, tuple[int, ...]], tuple[AxisPlan, ...]] = {}
         self._found: dict[tuple[tuple[int, ...], bool], Choice | None] = {}
@@ -83,7 +101,7 @@ class NestSearch:
 
     def best(self, room: Room) -> Choice | None:
         """The cheapest choice found that fits; None when not even the smallest tile does."""
-        found = self._descend(room)
+        found = self._descend(room) if self.possible else None
         return self._improve(found, room) if found else None
 
     def _descend(self, room: Room) -> Choice | None:
