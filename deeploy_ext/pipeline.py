@@ -13,7 +13,7 @@ from deeploy_ext.codegen.emit import emit
 from deeploy_ext.codegen.product import write_product
 from deeploy_ext.engines import EngineOptions, EngineResult
 from deeploy_ext.errors import BadInputError
-from deeploy_ext.graph.load import LoadOptions, list_networks, load
+from deeploy_ext.graph.load import LoadOptions, load
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Program
 from deeploy_ext.harness.compare import identical
@@ -30,7 +30,7 @@ from deeploy_ext.planning.figures import with_figures
 from deeploy_ext.planning.nest import macs
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
-from deeploy_ext.planning.target import Target, load_target, target_names
+from deeploy_ext.planning.target import Target, load_target
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import TrainingTask
 
@@ -301,11 +301,3 @@ def _measured(predicted: CycleReport, result: EngineResult) -> CycleReport:
         kernel=tuple(group.kernel for group in groups),
         wait=tuple(group.wait for group in groups),
     )
-
-
-def listing() -> list[str]:
-    """Lines of ``--list``: test networks with their trained numbers, then targets."""
-    networks = list_networks()
-    width = max((len(info.name) for info in networks), default=0)
-    lines = [f"  {info.name:<{width}}  {info.parameters:>8,} trained  {info.description}" for info in networks]
-    return ["test networks:", *lines, "targets:", *(f"  {name}" for name in target_names())]

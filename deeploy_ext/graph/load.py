@@ -10,10 +10,10 @@ from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.foreign import is_training_directory, load_training_directory
 from deeploy_ext.graph.options import LoadOptions
 from deeploy_ext.graph.own_model import load_own_model
-from deeploy_ext.graph.testnets import NetworkInfo, is_network_folder, list_networks, load_network, network_folders
+from deeploy_ext.graph.testnets import is_network_folder, load_network, network_folders
 from deeploy_ext.training.task import ForwardNetwork, TrainingTask
 
-__all__ = ["LoadOptions", "NetworkInfo", "list_networks", "load"]
+__all__ = ["LoadOptions", "load"]
 
 _FORMS = (
     "give the name of a test network (--list), a model.onnx, a folder with build.py and test.toml, "
