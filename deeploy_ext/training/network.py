@@ -59,7 +59,7 @@ class NetworkBuilder:
         pad: int | Sequence[int] = 0,
         group: int = 1,
     ) -> str:
-        """2-D convolution without bias; ``channels`` are (in, out), ``pad`` is that of all sides, or top, left, bottom, right."""
+        """2-D convolution without bias; ``channels`` are (in, out), ``pad`` one number, or top, left, bottom and right."""
         ky, kx = (kernel, kernel) if isinstance(kernel, int) else kernel
         per_group = channels[0] // group
         w = self.weight(f"{name}_weight", (channels[1], per_group, ky, kx), per_group * ky * kx)
