@@ -78,7 +78,7 @@ class _Grad(_AlongAxis):
     )
 
 
-class SoftmaxGrad_13(_Grad):  # noqa: N801 (the number is of the name)
+class SoftmaxGrad_13(_Grad):
     """``dX = Y * (dY - sum of dY * Y)`` along ``axis``, with Y = Softmax(X)."""
 
     domain = MICROSOFT
@@ -94,7 +94,7 @@ class SoftmaxGrad_13(_Grad):  # noqa: N801 (the number is of the name)
     }"""
 
 
-class LogSoftmaxGrad_13(_Grad):  # noqa: N801 (the number is of the name)
+class LogSoftmaxGrad_13(_Grad):
     """``dX = dY - e**Y * sum of dY`` along ``axis``, with Y = LogSoftmax(X)."""
 
     domain = MICROSOFT
