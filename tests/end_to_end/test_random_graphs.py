@@ -40,7 +40,11 @@ def _activations() -> list[tuple[str, str]]:
         differentiable = type(operator).gradient is not Operator.gradient and not operator.view
         signs = all(low < 0 for case in operator.cases for low, _ in case.ranges.values())
         shapes = {shape for case in operator.cases for shape in case.inputs.values() if isinstance(shape, tuple)}
-        plain = len(operator.inputs) == len(operator.outputs) == 1 and not operator.constant_inputs and {2, 4} <= set(map(len, shapes))
+        plain = (
+            len(operator.inputs) == len(operator.outputs) == 1
+            and not operator.constant_inputs
+            and {2, 4} <= set(map(len, shapes))
+        )
         if differentiable and signs and plain and operator.template == "Elementwise":
             found.append(key)
     return [("", "Relu"), *found]
@@ -115,7 +119,11 @@ class _Net:
         """LayerNormalization over the last axis."""
         name, width = self.name("ln"), self.shape[-1]
         assume(width >= 3)
-        inputs = [self.value, self.net.initializer(f"{name}_w", np.ones(width)), self.net.initializer(f"{name}_b", np.zeros(width))]
+        inputs = [
+            self.value,
+            self.net.initializer(f"{name}_w", np.ones(width)),
+            self.net.initializer(f"{name}_b", np.zeros(width)),
+        ]
         self.value = self.net.node("LayerNormalization", name, inputs)
 
     def softmax(self) -> None:
@@ -195,7 +203,9 @@ def _train(count: int, number: int) -> int:
     done: list[str] = []
 
     @seed(number)
-    @settings(max_examples=count, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=count, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
     @given(drawn=drawings(), flags=FLAGS)
     def one(drawn: Drawn, flags: dict[str, Any]) -> None:
         task = drawn.task
