@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from deeploy_ext.graph.files import read_arrays, read_model
 from deeploy_ext.graph.invocation import type_of
-from deeploy_ext.graph.normalise import adopt_custom_operators, normalise
+from deeploy_ext.graph.normalise import use_known_names, normalise
 from deeploy_ext.operators import find
 from deeploy_ext.operators.spec import OWN, TensorType
 from deeploy_ext.training.autodiff import accumulate, sgd_update
@@ -49,7 +49,7 @@ def kernel_folders(root: Path) -> list[str]:
 def read_kernel(root: Path, name: str) -> Kernel:
     """A folder's graph, normalised, with its values: positions count, names do not, and initializers take no value."""
     graph = read_model(root / name / "network.onnx").graph
-    normalise(graph, before=(adopt_custom_operators, pad_attributes, give_shapes))
+    normalise(graph, before=(use_known_names, pad_attributes, give_shapes))
     given = list(read_arrays(root / name / "inputs.npz").values())
     weights = {tensor.name for tensor in graph.initializers.values()}
     values = [value for value in graph.inputs if value.name not in weights and not _made_here(value)]

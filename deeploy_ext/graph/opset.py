@@ -7,7 +7,8 @@ import onnx.inliner
 import onnx.version_converter
 
 from deeploy_ext.errors import BadInputError
-from deeploy_ext.operators.spec import OPSET
+from deeploy_ext.operators import find
+from deeploy_ext.operators.spec import OPSET, OWN
 
 OLDEST = 7
 """First opset with numpy broadcasting; exporters of the last years write 9 and up."""
@@ -25,7 +26,8 @@ def to_opset(proto: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     """The model in opset ``OPSET``; ``origin`` names it in messages.
 
     Older models go through onnx's version converter. Newer ones are relabelled if every operator in them still has the
-    inputs, outputs and attributes that it had in ``OPSET``; the newer versions then only add element types.
+    inputs, outputs and attributes that it had in ``OPSET``; the newer versions then only add element types. Operators that are
+    newer than ``OPSET`` are known in the project's own domain.
 
     Raises:
         BadInputError: too old, newer than the installed onnx, not convertible, or an operator changed.
@@ -52,7 +54,7 @@ def to_opset(proto: onnx.ModelProto, origin: str) -> onnx.ModelProto:
 
 def _relabelled(proto: onnx.ModelProto, origin: str, version: int) -> onnx.ModelProto:
     for node in proto.graph.node:
-        if node.domain in ("", "ai.onnx") and not _same(node.op_type, version):
+        if node.domain in ("", "ai.onnx") and not _same(node.op_type, version) and find(OWN, node.op_type) is None:
             raise BadInputError(
                 f"{origin}: {node.name or 'unnamed node'} ({node.op_type}) of opset {version} is not what it was in "
                 f"opset {OPSET}; export with opset {OPSET}."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from deeploy_ext.operators.elementwise import DY, Slope, Unary, X, Y
 from deeploy_ext.operators.expression import Term, attribute, erf, exp, larger, onnx_function, smaller, tanh, where
 from deeploy_ext.operators.nests import flat
-from deeploy_ext.operators.spec import MICROSOFT, OWN, Case, Invocation, Operator, Phase, TensorType
+from deeploy_ext.operators.spec import MICROSOFT, OWN, Alias, Case, Invocation, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -230,6 +230,7 @@ class Gelu(Unary):
     """``y = x * P(x)`` with the normal distribution's P; with ``approximate='tanh'`` a sigmoid-like curve instead of P."""
 
     op_type = "Gelu"
+    aliases = (Alias(MICROSOFT, "FastGelu", given={"approximate": "tanh"}),)
     attributes = {"approximate": "none"}
     cases = (*Unary.cases, Case({"x": (3, 5)}, {"approximate": "tanh"}))
 

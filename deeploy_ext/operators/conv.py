@@ -219,6 +219,7 @@ class Conv(Operator):
     op_type = "Conv"
     inputs = ("X", "W", "B")
     outputs = ("Y",)
+    images = ("X", "W", "Y")
     optional = frozenset({"B"})
     attributes = _ATTRIBUTES
     cases = (
@@ -263,6 +264,7 @@ class ConvGrad(Operator):
     op_type = "ConvGrad"
     inputs = ("dY", "X", "W")
     outputs = ("dX", "dW", "dB")
+    images = ("dY", "X", "W", "dX", "dW")
     optional = frozenset({"dX", "dW", "dB"})
     attributes = _ATTRIBUTES
     cases = tuple(
@@ -293,6 +295,7 @@ class ConvGradX(Operator):
     op_type = "ConvGradX"
     inputs = ("dY", "W", "X")
     outputs = ("dX",)
+    images = ("dY", "W", "X", "dX")
     attributes = _ATTRIBUTES
     cases = tuple(Case({"dY": y, "W": w, "X": x}, attributes) for x, w, y, attributes in _CASES)
     redundant_attributes = frozenset({"kernel_shape"})
@@ -348,6 +351,7 @@ class ConvGradW(Operator):
     op_type = "ConvGradW"
     inputs = ("dY", "X", "W")
     outputs = ("dW",)
+    images = ("dY", "X", "W", "dW")
     attributes = _ATTRIBUTES
     cases = tuple(Case({"dY": y, "X": x, "W": w}, attributes) for x, w, y, attributes in _CASES)
     redundant_attributes = frozenset({"kernel_shape"})
@@ -424,6 +428,7 @@ class ConvGradB(Operator):
     op_type = "ConvGradB"
     inputs = ("dY",)
     outputs = ("dB",)
+    images = ("dY",)
     cases = (Case({"dY": (2, 3, 5, 7)}),)
     function = """(dY) => (dB) {
         axes = Constant <value_ints: ints = [0, 2, 3]> ()

@@ -16,9 +16,11 @@ from deeploy_ext.operators.nests import planes
 from deeploy_ext.operators.relations import axis
 from deeploy_ext.operators.spec import (
     MICROSOFT,
+    ONNX,
     OWN,
     REQUIRED,
     Access,
+    Alias,
     Case,
     Invocation,
     Loop,
@@ -243,6 +245,7 @@ class RMSNormalization(_LastAxes):
 
     domain = OWN
     op_type = "RMSNormalization"
+    aliases = (Alias(ONNX, "RMSNorm", {"eps": "epsilon"}),)
     template = "Normalisation"
     inputs = ("X", "scale")
     outputs = ("Y", "inv_std")

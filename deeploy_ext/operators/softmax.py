@@ -94,6 +94,22 @@ class SoftmaxGrad_13(_Grad):
     }"""
 
 
+class SoftmaxGrad(SoftmaxGrad_13):
+    """The same of older training graphs, where all axes from ``axis`` on count as one: only where these have one element."""
+
+    op_type = "SoftmaxGrad"
+    template = "SoftmaxGrad_13"
+    function = SoftmaxGrad_13.function
+    cases = (Case({"dY": (3, 5), "Y": (3, 5)}), Case({"dY": (2, 5, 1), "Y": (2, 5, 1)}, {"axis": 1}))
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        shape = call["Y"].shape
+        (place,) = axes_of(call, [call.attributes["axis"]], len(shape))
+        if math.prod(shape[place + 1 :]) > 1:
+            raise call.refuse(f"axis {place} of {shape}", "write it as SoftmaxGrad_13, which takes one axis")
+        return super().infer(call)
+
+
 class LogSoftmaxGrad_13(_Grad):
     """``dX = dY - e**Y * sum of dY`` along ``axis``, with Y = LogSoftmax(X)."""
 

@@ -176,6 +176,16 @@ class Case:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
 
 
+@dataclass(frozen=True)
+class Alias:
+    """Another name of an operator: ``renamed`` attributes have other names there, ``given`` ones are what it says."""
+
+    domain: str
+    op_type: str
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
 class Operator:
     """Base class of all operators; see the module docstring.
 
@@ -198,6 +208,7 @@ class Operator:
         variants: alternative bodies in the template, the preferred one first, the last without condition; () for one body.
         template: name of the template, where operators share one; "": the operator's own name.
         variadic: the operator has as many outputs as the node names, the first ones of ``outputs``.
+        aliases: other names under which exporters write the operator; loading gives it this one.
         images: operands of shape (N, C, image axes) or (Co, Ci, image axes). The operator is of 2-D images; used on 1-D
             ones, they are seen as images of one row (``graph/lines.py``).
         cases: what the operator is checked on; at least one.
@@ -224,6 +235,7 @@ class Operator:
     variants: ClassVar[tuple[Variant, ...]] = ()
     template: ClassVar[str] = ""
     variadic: ClassVar[bool] = False
+    aliases: ClassVar[tuple[Alias, ...]] = ()
     images: ClassVar[tuple[str, ...]] = ()
     cases: ClassVar[tuple[Case, ...]] = ()
 

@@ -54,6 +54,13 @@ class Gelu(OpRun):
         return (0.5 * x * (1 + _erf(x * math.sqrt(0.5))),)
 
 
+class GlobalMaxPool(OpRun):
+    """By the definition: onnx.reference's own one knows 2-D images only."""
+
+    def _run(self, x: np.ndarray) -> tuple[np.ndarray]:
+        return (x.max(axis=tuple(range(2, x.ndim)), keepdims=True),)
+
+
 class GroupNormalization(OpRun):
     """By the definition: onnx.reference's own one computes statistics in float32."""
 
@@ -67,11 +74,13 @@ class GroupNormalization(OpRun):
         return (normalised.reshape(x.shape) * scale.reshape(column) + bias.reshape(column),)
 
 
+OPERATORS: list[type[OpRun]] = [ConvTranspose, Erf, Gelu, GlobalMaxPool, GroupNormalization]
+"""What is computed here instead of by onnx.reference."""
+
+
 def evaluator(proto: onnx.ModelProto) -> ReferenceEvaluator:
-    """The model with its functions inlined, so that the operator above is used inside them too."""
-    return ReferenceEvaluator(
-        onnx.inliner.inline_local_functions(proto), new_ops=[ConvTranspose, Erf, Gelu, GroupNormalization]
-    )
+    """The model with its functions inlined, so that the operators above are used inside them too."""
+    return ReferenceEvaluator(onnx.inliner.inline_local_functions(proto), new_ops=OPERATORS)
 
 
 class Double:
