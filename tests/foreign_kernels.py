@@ -69,16 +69,18 @@ def _made_here(value: ir.Value) -> bool:
 
 
 def give_shapes(graph: ir.Graph) -> list[str]:
-    """ConvGradX without X and ConvGradW without W: the graph's output says what shape theirs is."""
+    """Gradients without the last operand, which only gives the result's shape: the graph's output says what that is."""
     for node in graph:
         operator = find(node.domain, node.op_type)
-        if operator is None or node.op_type not in ("ConvGradX", "ConvGradW") or len(node.inputs) == len(operator.inputs):
+        if operator is None or operator.implied is not None or len(node.inputs) != len(operator.inputs) - 1:
+            continue
+        if operator.inputs[-1] in {*operator.optional, *operator.constant_inputs}:
             continue
         output = node.outputs[0]
         value = ir.Value(name=f"shape_of/{output.name}", shape=output.shape, type=output.type)
         graph.inputs.append(value)
-        node.resize_inputs(3)
-        node.replace_input_with(2, value)
+        node.resize_inputs(len(operator.inputs))
+        node.replace_input_with(len(operator.inputs) - 1, value)
     return []
 
 
