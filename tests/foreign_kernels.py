@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from deeploy_ext.graph.files import read_arrays, read_model
 from deeploy_ext.graph.invocation import type_of
-from deeploy_ext.graph.normalise import use_known_names, normalise
+from deeploy_ext.graph.normalise import normalise, use_known_names
 from deeploy_ext.operators import find
 from deeploy_ext.operators.spec import OWN, TensorType
 from deeploy_ext.training.autodiff import accumulate, sgd_update

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, assume, given, reject, seed, settings
+from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
 
 from deeploy_ext.engines import host
@@ -21,7 +21,7 @@ from deeploy_ext.errors import BadInputError
 from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.harness.sides import judge
 from deeploy_ext.operators import registry
-from deeploy_ext.operators.spec import OPSET, Operator
+from deeploy_ext.operators.spec import Operator
 from deeploy_ext.training.network import NetworkBuilder
 from deeploy_ext.training.task import TrainingSpec, TrainingTask, Trajectory
 from support import FIXED_L1, task_from, trained
@@ -45,7 +45,7 @@ def _activations() -> list[tuple[str, str]]:
             and not operator.constant_inputs
             and {2, 4} <= set(map(len, shapes))
         )
-        if differentiable and signs and plain and operator.template == "Elementwise":
+        if differentiable and signs and plain and hasattr(operator, "backward"):  # step functions have none
             found.append(key)
     return [("", "Relu"), *found]
 
@@ -58,6 +58,7 @@ class _Net:
 
     def __init__(self, draw: Draw) -> None:
         self.draw, self.net, self.count = draw, NetworkBuilder(draw(st.integers(0, 99))), 0
+        self.normalised = False  # rows have the mean 0 and the variance 1
         self.shape = tuple(draw(st.integers(low, high)) for low, high in ((1, 3), (1, 5), (3, 9), (3, 9)))
         self.value = self.net.input("x", self.shape)
 
@@ -87,6 +88,7 @@ class _Net:
         self.shape = (n, out, *extents)
 
     def batch_norm(self) -> None:
+        assume(not self.normalised)  # running statistics would stand still but for rounding: nothing to compare
         assume(self.shape[0] * self.shape[2] * self.shape[3] >= 6)
         self.value = self.net.batch_norm(self.name("bn"), self.value, self.shape[1])
 
@@ -125,6 +127,7 @@ class _Net:
             self.net.initializer(f"{name}_b", np.zeros(width)),
         ]
         self.value = self.net.node("LayerNormalization", name, inputs)
+        self.normalised = True
 
     def softmax(self) -> None:
         self.value = self.net.node("Softmax", self.name("softmax"), [self.value], axis=self.draw(st.sampled_from([1, -1])))
@@ -175,16 +178,13 @@ def drawings(draw: Draw) -> Drawn:
     """A small network with data, ready to train."""
     made = _Net(draw)
     for layer in draw(st.lists(st.sampled_from(LAYERS), min_size=1, max_size=5)):
+        made.normalised &= layer in (_Net.transpose, _Net.batch_norm)
         layer(made)
     out = made.head()
     spec = TrainingSpec(steps=2, accumulation=draw(st.integers(1, 2)), learning_rate=0.05, seed=draw(st.integers(0, 99)))
     model = made.net.model("random", made.value, [made.shape[0], out])
     loss = draw(st.sampled_from(["cross_entropy", "mse"]))
-    try:
-        return Drawn(task_from(model, spec, loss))
-    except BadInputError as error:  # behind a step function nothing trains
-        assert "no gradient reaches" in str(error)
-        reject()
+    return Drawn(task_from(model, spec, loss))
 
 
 FLAGS = st.fixed_dictionaries(
