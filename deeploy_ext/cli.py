@@ -80,6 +80,7 @@ def parser() -> Parser:
     output.add_argument("--out", metavar="DIR", help="write a folder with all of the C, once it is proven")
     output.add_argument("--save-weights", metavar="FILE", help="write the trained weights as .npz, or into the model as .onnx")
     output.add_argument("--json", metavar="FILE", help="write the report as JSON")
+    output.add_argument("--plan-html", metavar="FILE", help="draw the plan as one HTML page: memory over time, traffic, why")
     output.add_argument("--list", action="store_true", help="list test networks and targets")
     loud = output.add_mutually_exclusive_group()
     loud.add_argument("-v", "--verbose", action="store_true", help="list all failures and nodes; tracebacks of internal errors")
@@ -199,10 +200,18 @@ def _main(given: Sequence[str]) -> int:
             raise UsageError(f"argument {option}: --engine board builds and runs nothing; leave one of them out")
     spare_inputs(
         {"-t": args.test, "--data": args.data, "--plan": args.plan, "--optimizer": args.optimizer},
-        {"--json": args.json, "--out": args.out, "--dump": args.dump, "--save-weights": args.save_weights},
+        {
+            "--json": args.json,
+            "--out": args.out,
+            "--dump": args.dump,
+            "--save-weights": args.save_weights,
+            "--plan-html": args.plan_html,
+        },
         ("-t", "--save-weights"),  # weights may go back into the model they came from
     )
-    with Outputs(json_file=args.json, out=args.out, dump=args.dump, weights=args.save_weights) as outputs:
+    with Outputs(
+        json_file=args.json, out=args.out, dump=args.dump, weights=args.save_weights, plan_html=args.plan_html
+    ) as outputs:
         if args.plan_only:
             planned = pipeline.plan_only(options, outputs, terminal)
             lines = list(plan_lines(planned, everything=args.verbose))

@@ -20,6 +20,7 @@ from deeploy_ext.harness.compare import identical
 from deeploy_ext.harness.dump import Dump
 from deeploy_ext.harness.files import Outputs
 from deeploy_ext.harness.golden import run_golden
+from deeploy_ext.harness.plan_page import plan_page
 from deeploy_ext.harness.plan_report import PlanReport
 from deeploy_ext.harness.report import CycleReport, Report
 from deeploy_ext.harness.sides import judge
@@ -31,6 +32,7 @@ from deeploy_ext.planning.nest import macs
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
 from deeploy_ext.planning.target import Target, load_target
+from deeploy_ext.planning.traffic import tensor_traffic
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import TrainingTask
 
@@ -89,7 +91,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         with terminal.stage("golden"):
             golden = run_golden(task)
             dump.trajectory(task, golden, "golden")
-        program, plan = _planned(task, options, target, plan_options, dump, terminal)
+        program, plan = _planned(task, options, target, plan_options, dump, outputs, terminal)
         with terminal.stage("emit"):
             folder = Path(scratch, "c")
             emitted = emit(task, program, plan, folder)
@@ -127,6 +129,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         counters=result.counters,
         memory=plan.memory,
         traffic=plan.traffic,
+        tensors=tensor_traffic(plan),
         macs=sum(macs(call) for call in program.calls if call.entry == "step"),
         seconds=terminal.elapsed(),
     )
@@ -147,7 +150,7 @@ def board_project(options: RunOptions, outputs: Outputs, terminal: Terminal) -> 
         with terminal.stage("golden"):
             golden = run_golden(task)
             dump.trajectory(task, golden, "golden")
-        program, plan = _planned(task, options, target, plan_options, dump, terminal)
+        program, plan = _planned(task, options, target, plan_options, dump, outputs, terminal)
         with terminal.stage("emit") as stage:
             folder = Path(scratch, "c")
             emitted = emit(task, program, plan, folder)
@@ -166,7 +169,13 @@ def plan_only(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Plan
     plan_options = make_plan_options(options, target)
     dump = Dump(outputs.dump.draft if outputs.dump else None)
     task = _task(options, dump, terminal)
-    program, plan = _planned(task, options, target, plan_options, dump, terminal)
+    program, plan = _planned(task, options, target, plan_options, dump, outputs, terminal)
+    return _plan_report(task, program, plan, options, target, terminal)
+
+
+def _plan_report(
+    task: TrainingTask, program: Program, plan: Plan, options: RunOptions, target: Target, terminal: Terminal
+) -> PlanReport:
     return PlanReport(
         test=task.name,
         target=target,
@@ -174,6 +183,7 @@ def plan_only(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Plan
         plan=plan,
         cycles=_predicted(plan, target),
         schedule=[call.name for call in program.calls],
+        operators=[call.invocation.operator.op_type for call in program.calls],
         macs=sum(macs(call) for call in program.calls if call.entry == "step"),
         seconds=terminal.elapsed(),
     )
@@ -191,7 +201,13 @@ def _task(options: RunOptions, dump: Dump, terminal: Terminal) -> TrainingTask:
 
 
 def _planned(
-    task: TrainingTask, options: RunOptions, target: Target, plan_options: PlanOptions, dump: Dump, terminal: Terminal
+    task: TrainingTask,
+    options: RunOptions,
+    target: Target,
+    plan_options: PlanOptions,
+    dump: Dump,
+    outputs: Outputs,
+    terminal: Terminal,
 ) -> tuple[Program, Plan]:
     with terminal.stage("plan") as stage:
         program = lower(task)
@@ -202,6 +218,8 @@ def _planned(
             check_plan(program, plan)
         stage.note = f"{len(plan.groups)} tile nests"
         dump.plan(plan)
+        if outputs.plan_html:
+            outputs.plan_html.fill(plan_page(_plan_report(task, program, plan, options, target, terminal)))
     return program, plan
 
 

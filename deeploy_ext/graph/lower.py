@@ -67,19 +67,27 @@ def turn_products(graph: ir.Graph) -> None:
     for node in [n for n in graph if (n.domain, n.op_type) == (ONNX, "MatMul")]:
         if min(len(found.shape) if found else 0 for found in invocation_of(node).inputs) < 2:
             continue
-        turns = [value.producer() if value is not None else None for value in node.inputs]
-        turns = [turn if turn is not None and _turns_matrices(turn) else None for turn in turns]
-        if not any(turns):
+        chains = [_turns_before(value) for value in node.inputs]
+        if not any(chains):
             continue
-        sources = [turn.inputs[0] if turn else value for turn, value in zip(turns, node.inputs, strict=True)]
-        attributes = ir.convenience.convert_attributes({"transA": int(bool(turns[0])), "transB": int(bool(turns[1]))})
-        made = ir.Node(MICROSOFT, "FusedMatMul", sources, attributes, name=node.name)
+        sources = [chain[-1].inputs[0] if chain else value for chain, value in zip(chains, node.inputs, strict=True)]
+        flags = {flag: len(chain) % 2 for flag, chain in zip(("transA", "transB"), chains, strict=True)}
+        made = ir.Node(MICROSOFT, "FusedMatMul", sources, ir.convenience.convert_attributes(flags), name=node.name)
         _move_output(node.outputs[0], made.outputs[0])
         graph.insert_before(node, made)
-        graph.remove(node, safe=False)
-        for turn in {id(turn): turn for turn in turns if turn}.values():
+        graph.remove(node, safe=True)
+        for turn in {id(turn): turn for chain in chains for turn in chain}.values():
             if not _used(turn.outputs[0]):
                 graph.remove(turn, safe=True)
+
+
+def _turns_before(value: ir.Value | None) -> list[ir.Node]:
+    """The Transposes that a matrix has passed through before, the last one first."""
+    found: list[ir.Node] = []
+    while value is not None and (turn := value.producer()) is not None and _turns_matrices(turn):
+        found.append(turn)
+        value = turn.inputs[0]
+    return found
 
 
 def _turns_matrices(node: ir.Node) -> bool:

@@ -43,13 +43,25 @@ def to_opset(proto: onnx.ModelProto, origin: str) -> onnx.ModelProto:
         return _relabelled(proto, origin, version)
     if version == OPSET:
         return proto
+    made, names = onnx.ModelProto(), set[tuple[str, tuple[str, ...]]]()
+    made.CopyFrom(proto)
+    for node in made.graph.node:  # the converter stops at operators that are not in the standard
+        if node.domain in ("", "ai.onnx") and not onnx.defs.has(node.op_type):
+            node.domain = OWN
+            names.add((node.op_type, tuple(node.output)))
+    if names:
+        made.opset_import.append(onnx.helper.make_opsetid(OWN, 1))
     try:
-        return onnx.version_converter.convert_version(proto, OPSET)
+        converted = onnx.version_converter.convert_version(made, OPSET)
     except Exception as error:  # the converter raises whatever its C++ adapters throw
         what = " ".join(str(error).split())
         raise BadInputError(
             f"{origin}: cannot be brought from opset {version} to {OPSET} ({what[:200]}); export with opset {OPSET}."
         ) from error
+    for node in converted.graph.node:
+        if node.domain == OWN and (node.op_type, tuple(node.output)) in names:
+            node.domain = ""
+    return converted
 
 
 def _relabelled(proto: onnx.ModelProto, origin: str, version: int) -> onnx.ModelProto:

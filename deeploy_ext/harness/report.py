@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any
 
 from deeploy_ext.errors import EXIT_MISMATCH, EXIT_PASS
 from deeploy_ext.harness.compare import Category, Verdict
 from deeploy_ext.planning.plan import LevelUse, Traffic
+from deeploy_ext.planning.traffic import Moved, TensorTraffic, moved_by, title_of
 
 SCHEMA = "deeploy_ext/report/1"
 
@@ -58,6 +60,7 @@ class Report:
         counters: the engine's, of one round of all steps: bodies run of each kind ("gather", "scatter") and more.
         memory: per level, bytes.
         traffic: per entry ("step" is one mini-batch), bytes.
+        tensors: traffic of every tensor.
         macs: multiply-accumulates of one mini-batch.
         seconds: wall-clock time per stage, and "total".
         sides, makers_sides: Relu inputs that are zero within rounding and on the other side than in the golden run, in
@@ -78,6 +81,7 @@ class Report:
     counters: Mapping[str, int]
     memory: Mapping[str, LevelUse]
     traffic: Mapping[str, Traffic]
+    tensors: Sequence[TensorTraffic]
     macs: int
     seconds: Mapping[str, float]
     sides: tuple[str, ...] = ()
@@ -118,7 +122,8 @@ def report_json(report: Report) -> dict[str, Any]:
             name: {"capacity": use.capacity, "used": use.used, "lower_bound": use.lower_bound}
             for name, use in sorted(report.memory.items())
         },
-        "traffic": traffic_json(report.traffic),
+        "traffic": traffic_json(report.traffic, report.tensors),
+        "tensors": tensors_json(report.tensors),
         "macs": report.macs,
         "seconds": {name: round(report.seconds.get(name, 0.0), 4) for name in (*STAGES, "total")},
         "exit": report.exit_status,
@@ -141,10 +146,46 @@ def cycles_json(cycles: CycleReport) -> dict[str, Any]:
     }
 
 
-def traffic_json(traffic: Mapping[str, Traffic]) -> dict[str, Any]:
+def traffic_json(traffic: Mapping[str, Traffic], tensors: Sequence[TensorTraffic]) -> dict[str, Any]:
     """The traffic of a report as JSON values: that of a mini-batch, and below it that of the other entries."""
-    step, update, infer = (asdict(traffic.get(entry, Traffic(0, 0))) for entry in ("step", "update", "infer"))
-    return {**step, "update": update, "infer": infer}
+
+    def entry_json(entry: str) -> dict[str, int]:
+        moved = moved_by(use for tensor in tensors if tensor.entry == entry for use in tensor.uses)
+        commands = {"l3_l2_commands": moved.l3_l2.commands, "l2_l1_commands": moved.l2_l1.commands}
+        return asdict(traffic.get(entry, Traffic(0, 0))) | commands
+
+    return {**entry_json("step"), "update": entry_json("update"), "infer": entry_json("infer")}
+
+
+def tensors_json(tensors: Sequence[TensorTraffic]) -> list[dict[str, Any]]:
+    """Traffic of every tensor per entry: what its nests fetch and store, the reload factors, and the nests that reload it."""
+
+    def hop(fetched: Moved, stored: Moved, factor: Fraction) -> dict[str, Any]:
+        commands = fetched.commands + stored.commands
+        return {"fetched": fetched.bytes, "stored": stored.bytes, "commands": commands, "factor": round(float(factor), 4)}
+
+    return [
+        {
+            "entry": tensor.entry,
+            "tensor": tensor.value,
+            "level": tensor.home,
+            "bytes": tensor.bytes,
+            "readers": tensor.readers,
+            "l3_l2": hop(tensor.fetched.l3_l2, tensor.stored.l3_l2, tensor.factors[0]),
+            "l2_l1": hop(tensor.fetched.l2_l1, tensor.stored.l2_l1, tensor.factors[1]),
+            "reloads": [
+                {
+                    "nest": title_of(use.group),
+                    "hops": use.reloads,
+                    "factor": round(float(use.factor), 4),
+                    "reasons": [str(reason) for reason in use.reasons],
+                }
+                for use in tensor.uses
+                if use.reloads
+            ],
+        }
+        for tensor in tensors
+    ]
 
 
 def report_text(report: Report) -> str:

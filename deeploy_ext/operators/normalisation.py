@@ -81,7 +81,7 @@ class Layout:
         )
 
     def backward(self, call: Invocation) -> tuple[Phase, ...]:
-        """Sums over each row, dX from them, sums over all rows for the weights."""
+        """Sums over each row, sums over all rows for the weights, then dX from those of its row."""
         dy, x = self.whole("dY"), self.whole("X")
         statistics = [self.row(name) for name in ("mean", "inv_std") if call.get(name)]
         sums = [name for name in ("sum", "product") if call.get(name)]
@@ -89,10 +89,10 @@ class Layout:
         rows, loops, over = (self.nest(tuple(names)) for names in (self.rows, self.loops, self.weights))
         reads = (dy, x, self.weight("scale"), *statistics)
         found = [Phase("sums", rows, reads, tuple(self.row(name, "zero") for name in sums), "statistics")]
-        if call.get("dX"):
-            found.append(Phase("input", loops, (*reads, *map(self.row, sums)), (self.whole("dX"),)))
         if weights:
             found.append(Phase("parameters", over, (dy, x, *statistics), weights, "statistics"))
+        if call.get("dX"):  # last: it may lie where dY is
+            found.append(Phase("input", loops, (*reads, *map(self.row, sums)), (self.whole("dX"),)))
         return tuple(found)
 
 

@@ -11,6 +11,7 @@ from deeploy_ext.operators.spec import Phase
 from deeploy_ext.planning.nest import Nest, Operand, Tiling, Volume, iterations, loops_of, volume
 from deeploy_ext.planning.plan import AxisPlan, Cycles, LoopPlan
 from deeploy_ext.planning.target import Target
+from deeploy_ext.planning.traffic import hops_of
 
 
 @dataclass(frozen=True)
@@ -98,20 +99,19 @@ def operand_transfers(operand: Operand, home: str, stage: str, moved: Volume, wh
     """Transfers of one operand: ``moved`` tiles between home (or stage) and L1, ``whole`` bytes if staged as a whole."""
     if home == "L1":
         return Transfers()
-    costs = target.costs
+    hops, costs = hops_of(home, stage, moved, whole), target.costs
     times = operand.loaded + operand.stored
-    commands = moved.boxes if stage == "tile" else moved.commands
     dma = Transfers(
-        dma_cycles=times * (moved.bytes / costs["dma.bytes_per_cycle"] + commands * costs["dma.command_cycles"]),
-        dma_bytes=times * moved.bytes,
+        dma_cycles=times
+        * (hops.l2_l1.bytes / costs["dma.bytes_per_cycle"] + hops.l2_l1.commands * costs["dma.command_cycles"]),
+        dma_bytes=times * hops.l2_l1.bytes,
     )
     if stage == "none":
         return dma
-    size, runs = (whole, 1) if stage == "whole" else (moved.bytes, moved.commands)
     per_byte = operand.loaded / costs["ram.bytes_per_cycle_read"] + operand.stored / costs["ram.bytes_per_cycle_write"]
     ram = Transfers(
-        ram_cycles=size * per_byte + times * runs * costs["ram.command_cycles"],
-        ram_bytes=times * size,
+        ram_cycles=hops.l3_l2.bytes * per_byte + times * hops.l3_l2.commands * costs["ram.command_cycles"],
+        ram_bytes=times * hops.l3_l2.bytes,
     )
     return dma + ram
 

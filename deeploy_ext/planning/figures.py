@@ -23,21 +23,41 @@ def memory_use(
     reserved: Mapping[str, int],
     target: Target,
 ) -> dict[str, LevelUse]:
-    """Bytes used per level: the highest address in use, plus what is reserved; and the largest sum of live bytes."""
+    """Bytes used per level: the highest address in use, plus what is reserved; and the largest sum of live bytes.
+
+    Staging buffers live while their nest runs. What a nest has in L1 is its own choice, so there the bound is what is used.
+    """
     found: dict[str, LevelUse] = {}
     for name, level in target.levels.items():
         here = [p for p in placements if p.level == name]
         ends = [p.address + level.align(p.bytes) for p in here]
-        bound = lower_bound({p.storage: (level.align(p.bytes), p.first, p.last) for p in here})
+        live = {p.storage: (level.align(p.bytes), p.first, p.last) for p in here}
         extra = reserved[name]
         if name == "L1":
             ends += [slot + b.bytes for g in groups for b in g.blocks for slot in b.slots]
             ends += [g.scratch + level.align(g.scratch_bytes) for g in groups]
             extra -= target.runtime_bytes  # the runtime's state is the start of the block
-            bound = max(ends, default=0)
+            live = {"blocks": (max(ends, default=0), 0, 0)}
         elif name == "L2":
             ends += [slot + b.stage_bytes for g in groups for b in g.blocks for slot in b.stage_slots]
+            live |= {f"stage {at}": (size, at, at) for at, size in staged_bytes(groups).items()}
+        bound = lower_bound(live)
         found[name] = LevelUse(capacity[name], reserved[name], max(ends, default=0) + extra, bound + extra)
+    return found
+
+
+def positions_of(groups: Sequence[Group]) -> tuple[int, ...]:
+    """Schedule position of every nest: nests of one node, one after the other, share it."""
+    at: dict[tuple[str, str], int] = {}
+    return tuple(at.setdefault((group.entry, group.node), len(at)) for group in groups)
+
+
+def staged_bytes(groups: Sequence[Group]) -> dict[int, int]:
+    """Bytes of L2 that staging buffers take at each schedule position."""
+    found: dict[int, int] = {}
+    for group, position in zip(groups, positions_of(groups), strict=True):
+        size = sum(block.stage_bytes * len(block.stage_slots) for block in group.blocks)
+        found[position] = max(found.get(position, 0), size)
     return found
 
 

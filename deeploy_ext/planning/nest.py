@@ -235,10 +235,8 @@ class Volume:
 
 def volume(axes: Sequence[AxisPlan], item: int, loops: Sequence[LoopPlan], order: Sequence[int]) -> Volume:
     """Transfers of one operand over the whole nest: a box is moved each time it differs from the tile before."""
-    depends = {i for axis in axes for i in axis.loops}
-    inner = max((place for place, i in enumerate(order) if i in depends), default=-1)
-    repeats = math.prod(loops[i].count for i in order[: inner + 1] if i not in depends)
-    moved = sorted(depends)
+    repeats = math.prod(loops[i].count for i in repeating_loops(axes, order))
+    moved = sorted({i for axis in axes for i in axis.loops})
     boxes = elements = commands = 0
     if all(len(axis.loops) <= 1 for axis in axes) and len(moved) == sum(len(axis.loops) for axis in axes):
         boxes = math.prod(loops[i].count for i in moved)
@@ -252,6 +250,13 @@ def volume(axes: Sequence[AxisPlan], item: int, loops: Sequence[LoopPlan], order
             elements += math.prod(sizes)
             commands += commands_per_box(sizes, [axis.extent for axis in axes]) if math.prod(sizes) else 0
     return Volume(boxes * repeats, elements * item * repeats, commands * repeats)
+
+
+def repeating_loops(axes: Sequence[AxisPlan], order: Sequence[int]) -> tuple[int, ...]:
+    """Loops that do not change an operand's box but whose every tile moves it anew: inside them it has changed meanwhile."""
+    depends = {i for axis in axes for i in axis.loops}
+    inner = max((place for place, i in enumerate(order) if i in depends), default=-1)
+    return tuple(i for i in order[: inner + 1] if i not in depends)
 
 
 def row_of(axis: AxisPlan, loops: Sequence[LoopPlan], at: Mapping[int, int]) -> int:
