@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from deeploy_ext import __version__
 from deeploy_ext.arguments import Parser, UsageError, add_engine_options, count, named, number, place, seed, size, spare_inputs
 from deeploy_ext.errors import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TOOL, DeeployError
+from deeploy_ext.operators.spec import KERNELS
 
 EXITS = """\
 exit status:
@@ -66,7 +67,13 @@ def parser() -> Parser:
     plan.add_argument("--cores", type=count, metavar="N", help="worker cores (default: all of the target's)")
     plan.add_argument("--dispatch", choices=("runtime", "static"), default="runtime", help="how ConvGradX picks its kernel")
     plan.add_argument(
-        "--kernels", choices=("fast", "portable"), default="fast", help="register-blocked kernels where there are"
+        "--kernels",
+        choices=KERNELS,
+        default="fast",
+        help="the fastest for each node, without or with minimal filtering, or the portable bodies",
+    )
+    plan.add_argument(
+        "--no-fuse", action="store_true", help="keep gradients and update apart where one mini-batch makes a step, too"
     )
     plan.add_argument("--plan", type=place, metavar="FILE", help="use this plan.json (from --dump) instead of planning")
     plan.add_argument(
@@ -186,6 +193,7 @@ def _main(given: Sequence[str]) -> int:
         trainable=args.trainable,
         data=args.data,
         batchnorm=args.batchnorm,
+        fuse=not args.no_fuse,
     )
     if args.plan_only and args.out is not None:
         raise UsageError("argument --out: --plan-only emits no C; leave one of them out (--dump DIR keeps the plan)")

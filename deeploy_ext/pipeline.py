@@ -26,11 +26,12 @@ from deeploy_ext.harness.report import CycleReport, Report
 from deeploy_ext.harness.sides import judge
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.harness.weights import check_saveable, saved_weights
-from deeploy_ext.planning.check import check_plan
+from deeploy_ext.planning.check import check_plan, in_plan_order
 from deeploy_ext.planning.figures import with_figures
 from deeploy_ext.planning.nest import macs
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.target import Target, load_target
 from deeploy_ext.planning.traffic import tensor_traffic
 from deeploy_ext.training.autodiff import differentiate
@@ -61,7 +62,7 @@ class RunOptions:
     tolerance: float | None = None
     seed: int | None = None
     dispatch: Literal["runtime", "static"] = "runtime"
-    kernels: Literal["fast", "portable"] = "fast"
+    kernels: str = "fast"
     dma: Literal["eager", "lazy", "random"] = "eager"
     sanitize: Literal["address", "undefined", "thread"] | None = None
     optimizer: str | None = None
@@ -70,6 +71,7 @@ class RunOptions:
     trainable: str | None = None
     data: str | None = None
     batchnorm: Literal["frozen", "train"] | None = None
+    fuse: bool = True
 
 
 def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
@@ -111,7 +113,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
     first, *others = result.rounds
     predicted = _predicted(plan, target)
     repeats = [difference for other in others if (difference := identical(first, other))]
-    judgement = judge(task, golden, first)
+    judgement = judge(task, golden, first, fused=program.fused)
     return Report(
         test=task.name,
         target=target.name,
@@ -132,6 +134,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         tensors=tensor_traffic(plan),
         macs=sum(macs(call) for call in program.calls if call.entry == "step"),
         seconds=terminal.elapsed(),
+        fused=program.fused,
     )
 
 
@@ -210,13 +213,16 @@ def _planned(
     terminal: Terminal,
 ) -> tuple[Program, Plan]:
     with terminal.stage("plan") as stage:
-        program = lower(task)
-        plan = _read_plan(options.plan, target) if options.plan else make_plan(program, target, plan_options)
-        check_plan(program, plan)
         if options.plan:
-            plan = with_figures(plan, program, target, {"L1": options.l1, "L2": options.l2})
+            plan = _read_plan(options.plan, target)
+            program = in_plan_order(lower(task, fuse="update" not in plan.entries), plan)
             check_plan(program, plan)
-        stage.note = f"{len(plan.groups)} tile nests"
+            plan = with_figures(plan, program, target, {"L1": options.l1, "L2": options.l2})
+        else:
+            program = scheduled(lower(task, fuse=options.fuse))
+            plan = make_plan(program, target, plan_options)
+        check_plan(program, plan)
+        stage.note = f"{len(plan.groups)} tile nests{', fused update' if program.fused else ''}"
         dump.plan(plan)
         if outputs.plan_html:
             outputs.plan_html.fill(plan_page(_plan_report(task, program, plan, options, target, terminal)))
@@ -298,7 +304,7 @@ def _predicted(plan: Plan, target: Target) -> CycleReport:
         kind="predicted",
         model=target.model,
         minibatch=plan.cycles("step"),
-        update=plan.cycles("update"),
+        update=plan.cycles("update") if "update" in plan.entries else None,
         inference=plan.cycles("infer") if "infer" in plan.entries else None,
         per_node=tuple((group.entry, group.node, "+".join(group.phases), group.cycles.total) for group in plan.groups),
     )
@@ -313,7 +319,7 @@ def _measured(predicted: CycleReport, result: EngineResult) -> CycleReport:
         kind="measured",
         model=result.model,
         minibatch=entries["step"],
-        update=entries["update"],
+        update=entries.get("update"),
         inference=entries.get("infer"),
         per_node=tuple((entry, node, phase, group.total) for (entry, node, phase, _), group in rows),
         kernel=tuple(group.kernel for group in groups),

@@ -18,10 +18,12 @@ from deeploy_ext.graph.lower import lower
 from deeploy_ext.harness.files import MANIFEST, Outputs
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.planning.nest import macs
+from deeploy_ext.planning.plan import Plan
+from deeploy_ext.planning.planner import PlanOptions, make_plan
 from deeploy_ext.planning.traffic import Hops
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import ForwardNetwork
-from support import FIXED_L1
+from support import FIXED_L1, GAP9, task_of
 
 NET = ("-t", "TinyCNN")
 
@@ -154,6 +156,24 @@ def test_the_plan_predicts_the_bytes_that_are_moved(promote: bool) -> None:
     nests = sum(times[entry] for entry, *_ in report.cycles.per_node)
     assert commands.l3_l2.commands == counted["ram_requests"]
     assert commands.l2_l1.commands == counted["dma_commands"] - TABLES * nests
+
+
+@pytest.mark.parametrize("flags", [[], ["--no-fuse"]])
+def test_a_plan_file_brings_order_and_fused_update(flags: list[str], empty: Path) -> None:
+    arguments = [*NET, "--accum", "1", "--promote", "--plan-only"]
+    assert main([*arguments, *flags, "--dump", "d"]) == 0
+    assert main([*arguments, "--plan", "d/plan.json", "--dump", "e"]) == 0
+    plan = (empty / "d/plan.json").read_text()
+    assert (empty / "e/plan.json").read_text() == plan
+    assert ('"update"' in plan) == bool(flags)
+
+    program = lower(task_of("TinyCNN", accumulation=1), fuse=not flags)
+    unscheduled = make_plan(program, GAP9, PlanOptions(promote=True, cores=8))
+    (empty / "graph.json").write_text(unscheduled.to_json())
+    assert main([*arguments, "--plan", "graph.json", "--dump", "f"]) == 0
+    order = [group.node for group in Plan.from_json((empty / "f/plan.json").read_text()).groups]
+    assert order == [group.node for group in unscheduled.groups]
+    assert order != [group.node for group in Plan.from_json(plan).groups]
 
 
 def test_multiply_accumulates_of_resnet8() -> None:

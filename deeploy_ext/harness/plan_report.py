@@ -93,7 +93,7 @@ def reserved_for(report: PlanReport, level: str) -> str:
     stacks = f"{cores} worker stacks of {target.worker_stack:,}, controller stack {target.controller_stack:,}"
     parts = {
         "L1": f"{stacks}, runtime {target.runtime_bytes:,}",
-        "L2": f"runtime's code, data and stack {target.code_bytes:,}, {len(report.schedule)} nodes' code and tables",
+        "L2": f"code, tables of {len(report.schedule)} nodes, the controller's stack",
     }
     return f"{size:,}: {parts[level]}" if size and level in parts else f"{size:,}"
 
@@ -158,6 +158,7 @@ def plan_report_json(report: PlanReport) -> dict[str, Any]:
         "engine": None,
         "options": dict(report.options),
         "checks": None,
+        "gradients": None if "update" in plan.entries else "fused",
         "losses": None,
         "cycles": cycles,
         "predicted": None,

@@ -27,8 +27,8 @@ class CycleReport:
     Attributes:
         kind: "predicted" (a cost model's) or "measured" (a simulator's or a board's); never print one as the other.
         model: what the figures come from.
-        minibatch, update, inference: cycles of one mini-batch, of one optimizer step, and of one inference (None: the
-            program has none).
+        minibatch, update, inference: cycles of one mini-batch, of one update (None: it is part of the mini-batch), and of
+            one inference (None: the program has none).
         per_node: entry, node, phases of it (joined by "+") and cycles, in execution order.
         kernel, wait: of each row of ``per_node``: cycles between the barriers that start and end kernels, and cycles of
             waiting for transfers outside kernels; empty where that is not measured.
@@ -37,7 +37,7 @@ class CycleReport:
     kind: str
     model: str
     minibatch: int
-    update: int
+    update: int | None
     inference: int | None
     per_node: tuple[tuple[str, str, str, int], ...]
     kernel: tuple[int, ...] = ()
@@ -55,6 +55,7 @@ class Report:
         expected: engine against what the network's maker says comes out; None where that does not apply.
         repeat: where the second round in the same process differs from the first; None if bit-identical.
         computed, golden: losses of every mini-batch.
+        fused: the update is part of the step: it is compared, and there are no gradients to compare.
         cycles: measured by the engine if it can, else predicted.
         predicted: the cost model's cycles beside measured ones; None if ``cycles`` are those.
         counters: the engine's, of one round of all steps: bodies run of each kind ("gather", "scatter") and more.
@@ -86,6 +87,7 @@ class Report:
     seconds: Mapping[str, float]
     sides: tuple[str, ...] = ()
     makers_sides: tuple[str, ...] = ()
+    fused: bool = False
 
     @property
     def exit_status(self) -> int:
@@ -113,6 +115,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "engine": report.engine,
         "options": dict(report.options),
         "checks": checks,
+        "gradients": "fused" if report.fused else "compared",
         "losses": {"computed": report.computed, "golden": report.golden},
         "cycles": cycles_json(report.cycles),
         "predicted": cycles_json(report.predicted) if report.predicted else None,

@@ -68,19 +68,20 @@ class Judgement:
     makers: tuple[Side, ...] = ()
 
 
-def judge(task: TrainingTask, golden: Trajectory, measured: Trajectory) -> Judgement:
-    """Compares a run with the golden run and with the maker's numbers, each with its own sides."""
-    verdict, sides, taken = compare(task, golden, measured), tuple[Side, ...](), golden
-    if not verdict.passed and _complete(task, measured):
-        verdict, sides, taken = _step_by_step(task, golden, measured) or (verdict, sides, taken)
+def judge(task: TrainingTask, golden: Trajectory, measured: Trajectory, *, fused: bool = False) -> Judgement:
+    """Compares a run with the golden run and with the maker's numbers, each with its own sides.
+
+    A run with a ``fused`` update has no gradients: the updates tell its sides.
+    """
+    verdict, sides, taken = compare(task, golden, measured, fused=fused), tuple[Side, ...](), golden
+    if not verdict.passed and _complete(task, measured, fused):
+        verdict, sides, taken = _step_by_step(task, golden, measured, fused) or (verdict, sides, taken)
     if task.expected is None:
         return Judgement(verdict, None, sides)
     expected = compare_expected(task, measured)
-    if expected.passed or task.spec.steps != 1 or not _complete(task, measured):
+    if expected.passed or task.spec.steps != 1 or not _complete(task, measured, fused):
         return Judgement(verdict, expected, sides)
-    rate = task.spec.learning_rate
-    made = {n: (task.initial[n].astype(np.float64) - after) / rate for n, after in task.expected.parameters.items()}
-    theirs, makers = _with_sides(task, golden, made)
+    theirs, makers = _with_sides(task, golden, _gradients(task, task.expected.parameters))
     moved = {
         name: value + (theirs.parameters[0][name].astype(np.float64) - taken.parameters[0][name])
         for name, value in measured.parameters[0].items()
@@ -90,18 +91,24 @@ def judge(task: TrainingTask, golden: Trajectory, measured: Trajectory) -> Judge
     return Judgement(verdict, settled, sides, makers) if settled.passed else Judgement(verdict, expected, sides)
 
 
-def _complete(task: TrainingTask, measured: Trajectory) -> bool:
+def _gradients(task: TrainingTask, after: Arrays) -> Arrays:
+    """What the accumulated gradients were, from the weights after one step of plain SGD."""
+    rate = task.spec.learning_rate
+    return {name: (task.initial[name].astype(np.float64) - value) / rate for name, value in after.items()}
+
+
+def _complete(task: TrainingTask, measured: Trajectory, fused: bool) -> bool:
     """Whether a run has a finite value wherever one is compared."""
     names = {parameter.weight for parameter in task.parameters}
-    counts = (len(measured.gradients), len(measured.parameters), len(measured.states))
+    counts = (0 if fused else len(measured.gradients), len(measured.parameters), len(measured.states))
     predicted = len(measured.predictions) in (0, len(task.batches))
-    found = [*measured.gradients, *measured.parameters]
+    found = [*([] if fused else measured.gradients), *measured.parameters]
     whole = all(set(arrays) >= names and all(np.isfinite(arrays[name]).all() for name in names) for arrays in found)
-    return whole and predicted and counts == (task.spec.mini_batches, task.spec.steps, task.spec.mini_batches)
+    return whole and predicted and counts == (0 if fused else task.spec.mini_batches, task.spec.steps, task.spec.mini_batches)
 
 
 def _step_by_step(
-    task: TrainingTask, golden: Trajectory, measured: Trajectory
+    task: TrainingTask, golden: Trajectory, measured: Trajectory, fused: bool
 ) -> tuple[Verdict, tuple[Side, ...], Trajectory] | None:
     """Every step by itself: the golden run starts it where the run did, and takes the run's sides.
 
@@ -112,10 +119,10 @@ def _step_by_step(
     for step in range(task.spec.steps):
         one, part = _one_step(task, measured, step), _part(task, measured, step)
         golden = golden if step == 0 and task.spec.steps == 1 else run_golden(one)
-        verdict = compare(one, golden, part)
+        verdict = compare(one, golden, part, fused=fused)
         if not verdict.passed:
-            golden, found = _with_sides(one, golden, part.gradients[-1])
-            verdict = compare(one, golden, part)
+            golden, found = _with_sides(one, golden, _gradients(one, part.parameters[0]) if fused else part.gradients[-1])
+            verdict = compare(one, golden, part, fused=fused)
             sides += [replace(side, batch=side.batch + step * task.spec.accumulation) for side in found]
         if not verdict.passed:
             return None

@@ -119,7 +119,10 @@ def _finding(finding: Finding, unit: str, tolerance: float) -> str:
 
 def _figures(report: Report) -> Iterable[str]:
     cycles = report.cycles
-    kinds = ", ".join(f"{category.total} {name}" for name, category in report.verdict.categories().items())
+    counts = {name: f"{category.total} {name}" for name, category in report.verdict.categories().items()}
+    if report.fused:
+        counts["gradients"] = "gradients: fused"
+    kinds = ", ".join(counts.values())
     yield f"Compared with the golden run: {kinds}"
     yield _cycles(cycles)
     if report.predicted:
@@ -130,7 +133,8 @@ def _figures(report: Report) -> Iterable[str]:
         used = ", ".join(f"{who} {report.counters[f'stack_{who}_bytes']:,} bytes" for who in ("worker", "controller"))
         yield f"Most that was used of a stack: {used}"
     for entry, label in (("step", "mini-batch"), ("update", "update")):
-        yield f"Moved per {label}: {moved_line(report.tensors, entry)}"
+        if entry != "update" or not report.fused:
+            yield f"Moved per {label}: {moved_line(report.tensors, entry)}"
     yield "ConvGradX calls: " + ", ".join(f"{name} {report.counters.get(name, 0):,}" for name in ("gather", "scatter", "halo"))
 
 
@@ -152,7 +156,8 @@ def reload_lines(tensors: Sequence[TensorTraffic]) -> Iterable[str]:
 
 def _cycles(cycles: CycleReport) -> str:
     inference = f", {cycles.inference:,} per inference" if cycles.inference is not None else ""
-    figures = f"{cycles.minibatch:,} per mini-batch, {cycles.update:,} per update{inference}"
+    update = f", {cycles.update:,} per update" if cycles.update is not None else " with its update"
+    figures = f"{cycles.minibatch:,} per mini-batch{update}{inference}"
     return f"Cycles ({cycles.kind}, {cycles.model}): {figures}"
 
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.operators.spec import Operator
 
-_NOT_OPERATORS = {"expression", "nests", "relations", "spec", "table", "windows"}
+_NOT_OPERATORS = {"convolution", "expression", "nests", "relations", "spec", "table", "windows"}
 
 
 def _operators_of(module: ModuleType) -> list[Operator]:

@@ -17,6 +17,7 @@ class InPlaceAccumulatorV2(Operator):
     outputs = ("updated_flag", "buffer_out")
     optional = frozenset({"updated_flag"})
     state = (("buffer", "buffer_out"),)
+    accumulates = "value"
     operand_types = {"reset": ("bool",)}
     cases = tuple(
         Case({"buffer": (3, 5, 7), "value": (3, 5, 7), "reset": np.array([reset])}, outputs=("buffer_out",))

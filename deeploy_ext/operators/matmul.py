@@ -93,12 +93,12 @@ class MatMul(Operator):
             found[1] = shaped(reduce_to(build, made, (*stack, k, n), b_shape), b_shape, call["B"].shape)
         return found
 
-    def kernel(self, call: Invocation) -> TeamKernel | None:
+    def kernels(self, call: Invocation) -> tuple[TeamKernel, ...]:
         """Blocks of 4 x 4 sums, matrix by matrix, where matrices are so large; see Gemm."""
         loops = {loop.name: loop.extent for loop in self.phases(call)[0].loops}
         if min(loops["m"], loops["n"]) < 4 or loops["k"] < 2 or call.attributes.get("alpha", 1.0) != 1.0:
-            return None
-        return TeamKernel(("blocked",), "mac_matrix", lambda tile: 0)
+            return ()
+        return (TeamKernel(("blocked",), "mac_matrix", lambda tile: 0),)
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         stack_a, stack_b, m, n, k = _sizes(call)

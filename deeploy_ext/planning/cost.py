@@ -51,24 +51,30 @@ def kernel_features(tiling: Tiling, machine: Machine) -> dict[str, float]:
 
     ``body``: once for each tile and phase, by the phase's class of work: its first instructions, which are not in the cache,
     and its last worker. ``iteration``: of the innermost loop; of what does not multiply matrices for each operand that is
-    streamed. ``row``: for each run of the innermost loop, where there are several. ``copy``: floats of padded tiles.
-    Those of work are given for the target's own number of cores.
+    streamed. ``row``: for each run of the innermost loop, where there are several. ``copy``: floats of padded tiles;
+    ``transform``: those that minimal filtering computes around its products. Those of work are given for the target's own
+    number of cores.
     """
     kernel, slower = tiling.nest.kernel, machine.target.cores / machine.cores
     tiles = math.prod(loop.count for loop in tiling.loop_plans())
     if kernel:
-        work = iterations(tiling.nest.phases[0]) * slower
-        floats = tiling.scratch / 4 if len(kernel.steps) > 1 else 0  # others copy as they go
-        return {f"body.{kernel.work}": tiles, "copy": tiles * floats * slower, f"iteration.{kernel.work}": work}
-    found: defaultdict[str, float] = defaultdict(float)
+        sizes = tiling.sizes
+        work = tiles * kernel.multiplied(sizes) if kernel.multiplied else iterations(tiling.nest.phases[0])
+        found = {f"body.{kernel.work}": float(tiles), f"iteration.{kernel.work}": work * slower}
+        if kernel.transformed:
+            found["transform"] = tiles * kernel.transformed(sizes) * slower
+        elif len(kernel.steps) > 1:  # others copy as they go
+            found["copy"] = tiles * tiling.scratch / 4 * slower
+        return found
+    all_phases: defaultdict[str, float] = defaultdict(float)
     for phase in tiling.nest.phases:
         _, share = core_loop(phase, tiling.nest, tiling.tiles, machine.cores)
         times = iterations(phase) * slower / share
-        found[f"body.{phase.work}"] += tiles
-        found[f"iteration.{phase.work}"] += times * (1 if phase.work.startswith("mac") else streams(phase))
+        all_phases[f"body.{phase.work}"] += tiles
+        all_phases[f"iteration.{phase.work}"] += times * (1 if phase.work.startswith("mac") else streams(phase))
         if len(phase.loops) > 1 and not phase.work.startswith("mac"):
-            found["row"] += times / phase.loops[-1].extent
-    return dict(found)
+            all_phases["row"] += times / phase.loops[-1].extent
+    return dict(all_phases)
 
 
 def compute_cycles(tiling: Tiling, machine: Machine) -> float:

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import Machine, Transfers, compute_cycles, operand_transfers, predict
-from deeploy_ext.planning.nest import Tiling, make_nest, volume
+from deeploy_ext.planning.nest import Tiling, nest_of_group, volume
 from deeploy_ext.planning.plan import Cycles, Group, LevelUse, Placement, Plan, Traffic
 from deeploy_ext.planning.storage import lower_bound
 from deeploy_ext.planning.target import Target
@@ -73,8 +74,7 @@ def group_figures(
     call: Call, group: Group, homes: Mapping[str, Placement], program: Program, machine: Machine
 ) -> tuple[Transfers, Cycles]:
     """Transfers and predicted cycles of one group, from its tile sizes, order, buffering and staging."""
-    phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
-    nest = make_nest(call, tuple(phases[name] for name in group.phases), group.team)
+    nest = nest_of_group(call, group)
     tiling = Tiling(nest, tuple(loop.tile for loop in group.loops))
     transfers = Transfers()
     for operand, block in zip(nest.operands, group.blocks, strict=True):
@@ -96,7 +96,7 @@ def with_figures(plan: Plan, program: Program, target: Target, capacity: Mapping
     groups = tuple(replace(g, cycles=cycles) for g, (_, cycles) in zip(plan.groups, made, strict=True))
     moved = [(g.entry, transfers) for g, (transfers, _) in zip(groups, made, strict=True)]
     capacities = {name: capacity.get(name) or use.capacity for name, use in plan.memory.items()}
-    reserved = target.reserved(cores, len(program.calls))
+    reserved = target.reserved(cores, code_bytes(program, target, plan.options["kernels"]))
     return replace(
         plan,
         options=plan.options | {"l1": capacities["L1"], "l2": capacities["L2"]},

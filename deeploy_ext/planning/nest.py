@@ -15,7 +15,7 @@ import numpy as np
 from deeploy_ext.graph.program import Call
 from deeploy_ext.operators.relations import Affine
 from deeploy_ext.operators.spec import Access, Loop, Phase, TeamKernel
-from deeploy_ext.planning.plan import AxisPlan, LoopPlan
+from deeploy_ext.planning.plan import AxisPlan, Group, LoopPlan
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,23 @@ def macs(call: Call) -> int:
     return sum(iterations(phase) for phase in phases if phase.work.startswith("mac"))
 
 
-def nests_of(call: Call, fast: bool = True) -> tuple[tuple[Nest, ...], ...]:
-    """The ways to run a node: all phases in one nest, or (several phases) one nest after the other.
+def kernels_of(call: Call, which: str) -> tuple[TeamKernel, ...]:
+    """The team kernels of a node, as far as one of :data:`~deeploy_ext.operators.spec.KERNELS` allows them."""
+    found = call.invocation.operator.kernels(call.invocation) if which != "portable" else ()
+    if which == "fast":
+        return found
+    return tuple(kernel for kernel in found if (kernel.multiplied is None) == (which == "direct")) or found
 
-    ``fast`` prefers team kernels to the portable bodies.
+
+def nests_of(call: Call, kernels: str = "fast") -> tuple[tuple[Nest, ...], ...]:
+    """The ways to run a node: with each of its team kernels (see :func:`kernels_of`) or the portable bodies, all phases in one
+    nest or (several phases) one nest after the other.
     """
     phases = call.invocation.operator.phases(call.invocation)
-    joint = (make_nest(call, phases, fast),)
-    return (joint,) if len(phases) == 1 else (joint, tuple(make_nest(call, (phase,), fast) for phase in phases))
+    joint = (make_nest(call, phases),)
+    if len(phases) > 1:
+        return joint, tuple(make_nest(call, (phase,)) for phase in phases)
+    return tuple((make_nest(call, phases, kernel),) for kernel in kernels_of(call, kernels)) or (joint,)
 
 
 def loops_to_split(nests: Sequence[Nest]) -> tuple[Loop, ...]:
@@ -83,11 +92,18 @@ def loops_to_split(nests: Sequence[Nest]) -> tuple[Loop, ...]:
     return tuple(loop for loop in loops.values() if loop.name not in fixed and loop.extent > 1)
 
 
-def make_nest(call: Call, phases: tuple[Phase, ...], fast: bool = True) -> Nest:
+def nest_of_group(call: Call, group: Group) -> Nest:
+    """The nest that a group of the plan runs: its phases, with the team kernel whose steps it names."""
+    phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
+    steps = tuple(body.variant for body in group.bodies if body.team)
+    kernels = {kernel.steps: kernel for kernel in call.invocation.operator.kernels(call.invocation)} if steps else {}
+    return make_nest(call, tuple(phases[name] for name in group.phases), kernels.get(steps))
+
+
+def make_nest(call: Call, phases: tuple[Phase, ...], kernel: TeamKernel | None = None) -> Nest:
     """The nest of some phases of a node; see :func:`nests_of`."""
     loops = tuple({loop.name: loop for phase in phases for loop in phase.loops}.values())
     splittable = tuple(_splittable(loop.name, phases) for loop in loops)
-    kernel = call.invocation.operator.kernel(call.invocation) if fast and len(phases) == 1 else None
     return Nest(call, phases, loops, splittable, _operands(call, phases), kernel)
 
 
@@ -153,11 +169,15 @@ class Tiling:
         )
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """Iterations of each loop in the largest tile, by name."""
+        return {loop.name: tile for loop, tile in zip(self.nest.loops, self.tiles, strict=True)}
+
+    @property
     def scratch(self) -> int:
         """Bytes of scratch that the largest tile needs."""
         kernel = self.nest.kernel
-        sizes = {loop.name: tile for loop, tile in zip(self.nest.loops, self.tiles, strict=True)}
-        return kernel.scratch(sizes) if kernel else 0
+        return kernel.scratch(self.sizes) if kernel else 0
 
     def axes(self, operand: Operand) -> tuple[AxisPlan, ...]:
         """Regions of every axis of an operand, for every combination of tiles that changes them."""

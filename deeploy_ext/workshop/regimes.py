@@ -59,7 +59,7 @@ def runnable(operators: Iterable[Operator]) -> list[Case]:
 
 def regimes(cases: Sequence[Case]) -> list[Regime]:
     """All regimes in which some of the cases differ."""
-    most = max((len(_loops(call, True)) for call in lower(bench_task(cases).task).calls), default=0)
+    most = max((len(_loops(call, "fast")) for call in lower(bench_task(cases).task).calls), default=0)
     variants = sorted({variant.name for case in cases for variant in case.operator.variants})
     near = PlanOptions(promote=True)
     return [
@@ -78,9 +78,9 @@ def regimes(cases: Sequence[Case]) -> list[Regime]:
     ]
 
 
-def _loops(call: Call, fast: bool) -> list[tuple[str, int]]:
+def _loops(call: Call, kernels: str) -> list[tuple[str, int]]:
     """Loops that can be split in some way to run a node, with their extents."""
-    found = {loop.name: loop.extent for nests in nests_of(call, fast) for loop in loops_to_split(nests)}
+    found = {loop.name: loop.extent for nests in nests_of(call, kernels) for loop in loops_to_split(nests)}
     return list(found.items())
 
 
@@ -88,10 +88,10 @@ def _limits(program: Program, regime: Regime) -> dict[str, Mapping[str, int]]:
     """The planner's limits that force a regime upon every node."""
     limits: dict[str, Mapping[str, int]] = {}
     for call in program.calls:
-        ways = [loops_to_split(nests) for nests in nests_of(call, regime.options.kernels == "fast")]
+        ways = [loops_to_split(nests) for nests in nests_of(call, regime.options.kernels)]
         if regime.split == "all":  # in the way that splits most
             limits[call.name] = {loop.name: 1 for loop in max(ways, key=len)}
-        elif regime.split != "none" and (loops := _loops(call, regime.options.kernels == "fast")):
+        elif regime.split != "none" and (loops := _loops(call, regime.options.kernels)):
             name, extent = loops[int(regime.split) % len(loops)]
             limits[call.name] = {name: math.ceil(extent / 2)}
     return limits

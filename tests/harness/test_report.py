@@ -53,6 +53,18 @@ def make(verdict: Verdict = GOOD) -> Report:
     )
 
 
+def test_a_fused_update_is_named_where_gradients_would_be_counted() -> None:
+    fused = replace(
+        make(replace(GOOD, gradients=Category())), fused=True, traffic={"step": Traffic(7000, 8000)},
+        cycles=CycleReport("predicted", "a model", 12345, None, 99, ()),
+    )  # fmt: skip
+    assert (report_json(fused)["gradients"], report_json(make())["gradients"]) == ("fused", "compared")
+    assert report_json(fused)["cycles"]["update"] is None
+    text = "\n".join(printed(fused))
+    assert "gradients: fused" in text and "12,345 per mini-batch with its update, 99 per inference" in text
+    assert "per update" not in text and fused.exit_status == 0
+
+
 def failing(count: int) -> Report:
     failures = tuple(Finding(f"w{i}", i, (0, i), 1.0, 1.0 + i, float(i), float(i)) for i in range(1, count + 1))
     return make(replace(GOOD, gradients=Category(count, 8, float(count), float(count), failures[-1], failures)))
@@ -67,8 +79,8 @@ def printed(report: Report, verbosity: int = 0) -> list[str]:
 def test_keys_and_their_order() -> None:
     value = report_json(make())
     assert " ".join(value) == (
-        "schema test target engine options checks losses cycles predicted counters dispatch memory traffic tensors macs "
-        "seconds exit"
+        "schema test target engine options checks gradients losses cycles predicted counters dispatch memory traffic tensors "
+        "macs seconds exit"
     )
     checks = value["checks"]
     kinds = ["losses", "gradients", "parameters", "state", "predictions"]
