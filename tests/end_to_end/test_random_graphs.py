@@ -26,7 +26,7 @@ from deeploy_ext.training.network import NetworkBuilder
 from deeploy_ext.training.task import TrainingSpec, TrainingTask, Trajectory
 from support import FIXED_L1, task_from, trained
 
-QUICK_GRAPHS, PORTIONS, ALL_GRAPHS = 24, 4, 100
+QUICK_GRAPHS, PORTIONS, ALL_GRAPHS = 16, 4, 100
 """Of the tests that are not slow, in so many tests that run side by side, and of all."""
 
 LARGEST = 1e3
