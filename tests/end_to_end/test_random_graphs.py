@@ -26,7 +26,7 @@ from deeploy_ext.training.network import NetworkBuilder
 from deeploy_ext.training.task import TrainingSpec, TrainingTask, Trajectory
 from support import FIXED_L1, task_from, trained
 
-QUICK_GRAPHS, PORTIONS, ALL_GRAPHS = 16, 4, 100
+QUICK_GRAPHS, PORTIONS, ALL_GRAPHS = 100, 4, 400
 """Of the tests that are not slow, in so many tests that run side by side, and of all."""
 
 LARGEST = 1e3
@@ -225,12 +225,12 @@ def unoptimised(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("unoptimised")
 @pytest.mark.parametrize("portion", range(PORTIONS))
-def test_some_random_graphs(portion: int) -> None:
+def test_a_hundred_random_graphs(portion: int) -> None:
     assert _train(QUICK_GRAPHS // PORTIONS, portion) == QUICK_GRAPHS // PORTIONS
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unoptimised")
 @pytest.mark.parametrize("portion", range(PORTIONS))
-def test_a_hundred_random_graphs(portion: int) -> None:
+def test_more_random_graphs(portion: int) -> None:
     assert _train(ALL_GRAPHS // PORTIONS, 1000 + portion) == ALL_GRAPHS // PORTIONS
