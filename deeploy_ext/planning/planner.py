@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deeploy_ext.errors import BadInputError, InfeasibleError
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.operators.spec import Phase
 from deeploy_ext.planning.allocation import pack, peak
+from deeploy_ext.planning.arrival import Span
 from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import Machine, Transfers, core_loop
-from deeploy_ext.planning.figures import memory_use, total_traffic
+from deeploy_ext.planning.figures import memory_use, total_traffic, with_figures
+from deeploy_ext.planning.l1 import arrange
 from deeploy_ext.planning.nest import Nest, Operand, make_nest, nests_of
 from deeploy_ext.planning.placement import place, promote, requests_of
 from deeploy_ext.planning.plan import CONTIGUOUS, AxisPlan, BlockPlan, BodyPlan, Group, Placement, Plan
+from deeploy_ext.planning.residency import Resident, choose_residents, live_at
 from deeploy_ext.planning.search import Choice, NestSearch, Room
 from deeploy_ext.planning.storage import storages_of
 from deeploy_ext.planning.target import Target
@@ -68,21 +71,67 @@ class _Planner:
         if self.room["L2"] <= 0:
             self._no_room_for_code()
         levels = self._levels()
-        placements = place(self.storages, levels, self.target, self.room)
+        plain = self._plan_with(levels, {})
+        residents = self._residents(levels, plain) if self.options.promote else {}
+        if not residents:
+            return plain
+        try:
+            resident = self._plan_with(levels | dict.fromkeys(residents, "L1"), residents)
+        except InfeasibleError:  # what is left in L2 packs worse
+            return plain
+        return min(plain, resident, key=lambda made: sum(made.cycles(entry) for entry in made.entries))
+
+    def _plan_with(self, levels: dict[str, str], residents: Mapping[str, Resident]) -> Plan:
+        """The plan with these levels, and these storages in L1."""
+        placed = place([s for s in self.storages if s.name not in residents], levels, self.target, self.room)
+        placements = self._with_residents(placed, residents)
         ends = [p.address + self.target.levels["L2"].align(p.bytes) for p in placements if p.level == "L2"]
         stage_base = max(ends, default=0)
         stage_room = self.room["L2"] - stage_base
         groups: list[Group] = []
+        taken: list[list[Span]] = []
         moved: list[tuple[str, Transfers]] = []
-        for call in self.program.calls:
-            for choice in self._choose(call, levels, stage_room):
-                groups.append(self._group(call, choice, levels, stage_base))
+        for position, call in enumerate(self.program.calls):
+            live = live_at(residents, position)
+            base = max((end for _, end in live), default=self.blocks_base)
+            for choice in self._choose(call, levels, stage_room, self.l1_arena - (base - self.blocks_base)):
+                groups.append(self._group(call, choice, levels, base, stage_base))
+                taken.append(live)
                 moved.append((call.entry, choice.transfers))
         places = self._arguments() + placements
+        if self.options.double_buffer:
+            homes = {value: placement for placement in places for value in placement.values}
+            groups = [*arrange(groups, homes, (self.blocks_base, self.blocks_base + self.l1_arena), taken, self.target)]
         memory = memory_use(places, groups, self.capacity, self.reserved, self.target)
         entries = self.program.entries
         traffic = total_traffic(entries, moved)
-        return Plan(self.target.name, self._options(), entries, tuple(groups), places, (), memory, traffic)
+        plan = Plan(self.target.name, self._options(), entries, tuple(groups), places, (), memory, traffic)
+        return with_figures(plan, self.program, self.target, {}) if self.options.double_buffer else plan
+
+    def _with_residents(self, placed: Sequence[Placement], residents: Mapping[str, Resident]) -> tuple[Placement, ...]:
+        """Placements of all storages, in their order."""
+        found = {p.storage: p for p in placed}
+        for s in self.storages:
+            if s.name in residents:
+                at = residents[s.name].begin
+                found[s.name] = Placement(s.name, "L1", at, s.bytes, CONTIGUOUS, s.first, s.last, s.persistent, s.values)
+        return tuple(found[s.name] for s in self.storages)
+
+    def _residents(self, levels: dict[str, str], plain: Plan) -> dict[str, Resident]:
+        """Storages that had better live in L1, beside the plan without any."""
+        ends = [p.address + self.target.levels["L2"].align(p.bytes) for p in plain.placements if p.level == "L2"]
+        stage_room = self.room["L2"] - max(ends, default=0)
+
+        def cost(position: int, residents: Mapping[str, Resident]) -> float | None:
+            base = max((end for _, end in live_at(residents, position)), default=self.blocks_base)
+            l1 = self.l1_arena - (base - self.blocks_base)
+            call = self.program.calls[position]
+            found = self._find(call, levels | dict.fromkeys(residents, "L1"), stage_room, l1)
+            return sum(c.cycles.total for c in found) if found else None
+
+        entry_of = [call.entry for call in self.program.calls]
+        arena = self.blocks_base, self.blocks_base + self.l1_arena
+        return choose_residents(self.storages, entry_of, arena, self.target.levels["L1"].alignment, cost)
 
     def _options(self) -> dict[str, Any]:
         o = self.options
@@ -116,17 +165,21 @@ class _Planner:
         whole = {o.name: self._size(o.value) for o in nest.operands}
         return NestSearch(nest, homes, whole, self.machine, self.options.largest.get(nest.call.name, {}))
 
-    def _choose(self, call: Call, levels: dict[str, str], stage_room: int) -> tuple[Choice, ...]:
-        room = Room(self.l1_arena, stage_room, self.options.double_buffer)
-        key = self._memo_key(call, levels)
+    def _find(self, call: Call, levels: dict[str, str], stage_room: int, l1: int) -> tuple[Choice, ...] | None:
+        """The cheapest way to run a node in so many bytes of L1; None when there is none."""
+        key = self._memo_key(call, levels), stage_room, l1
         if key not in self.memo:
+            room = Room(l1, stage_room, self.options.double_buffer)
             found: list[tuple[Choice, ...]] = []
             for nests in self._nests(call):
                 choices = [self._search(nest, levels).best(room) for nest in nests]
                 if all(choices):
                     found.append(tuple(c for c in choices if c))
             self.memo[key] = min(found, key=lambda cs: sum(c.cycles.total for c in cs)) if found else None
-        best = self.memo[key]
+        return self.memo[key]
+
+    def _choose(self, call: Call, levels: dict[str, str], stage_room: int, l1: int) -> tuple[Choice, ...]:
+        best = self._find(call, levels, stage_room, l1)
         if best is None:
             self._infeasible(call, levels, stage_room)
             raise AssertionError("unreachable")
@@ -202,10 +255,9 @@ class _Planner:
             available=self.capacity["L2"],
         )
 
-    def _group(self, call: Call, choice: Choice, levels: dict[str, str], stage_base: int) -> Group:
+    def _group(self, call: Call, choice: Choice, levels: dict[str, str], l1: int, stage: int) -> Group:
         nest = choice.tiling.nest
-        search = self._search(nest, levels)
-        l1, stage = self.blocks_base, stage_base
+        search = self._search(replace(nest, operands=_operands_of(call, nest)), levels)
         blocks: list[BlockPlan] = []
         own = {o.name: o for o in _operands_of(call, nest)}
         for operand in nest.operands:
