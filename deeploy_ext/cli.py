@@ -175,7 +175,9 @@ def _main(given: Sequence[str]) -> int:
 
     terminal = Terminal(verbosity=int(args.verbose) - int(args.quiet))
     if args.list:
-        for line in pipeline.listing():
+        from deeploy_ext.listing import listing
+
+        for line in listing():
             terminal.line(line)
         return EXIT_PASS
     if args.test is None:

@@ -15,16 +15,17 @@ from deeploy_ext.codegen.override import assignments, read_overrides
 from deeploy_ext.codegen.product import write_product
 from deeploy_ext.engines import DmaMode, Engine, EngineOptions, EngineResult, Sanitizer
 from deeploy_ext.errors import BadInputError
-from deeploy_ext.graph.load import LoadOptions, list_networks, load
+from deeploy_ext.graph.load import LoadOptions, load
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Program
-from deeploy_ext.harness.compare import compare, compare_expected, identical
+from deeploy_ext.harness.compare import identical
 from deeploy_ext.harness.dump import Dump
 from deeploy_ext.harness.files import Outputs
 from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.harness.plan_page import plan_page
 from deeploy_ext.harness.plan_report import PlanReport
 from deeploy_ext.harness.report import CycleReport, Report
+from deeploy_ext.harness.sides import judge
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.harness.weights import check_saveable, saved_weights
 from deeploy_ext.planning.check import check_plan, in_plan_order
@@ -33,7 +34,7 @@ from deeploy_ext.planning.nest import macs
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
 from deeploy_ext.planning.schedule import scheduled
-from deeploy_ext.planning.target import Target, load_target, target_names
+from deeploy_ext.planning.target import Target, load_target
 from deeploy_ext.planning.traffic import tensor_traffic
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import TrainingTask, Trajectory
@@ -160,13 +161,16 @@ def execute(
     first, *others = result.rounds
     predicted = predicted_cycles(plan, target)
     repeats = [difference for other in others if (difference := identical(first, other))]
+    judgement = judge(task, golden, first, fused=program.fused)
     report = Report(
         test=task.name,
         target=target.name,
         engine=engine.name,
         options={**asdict(options), **plan.options, **asdict(task.spec)},
-        verdict=compare(task, golden, first, fused=program.fused),
-        expected=compare_expected(task, first) if task.expected else None,
+        verdict=judgement.verdict,
+        expected=judgement.expected,
+        sides=tuple(map(str, judgement.sides)),
+        makers_sides=tuple(map(str, judgement.makers)),
         repeat=repeats[0] if repeats else None,
         computed=first.losses,
         golden=golden.losses,
@@ -402,11 +406,3 @@ def _measured(predicted: CycleReport, result: EngineResult) -> CycleReport:
         kernel=tuple(group.kernel for group in groups),
         wait=tuple(group.wait for group in groups),
     )
-
-
-def listing() -> list[str]:
-    """Lines of ``--list``: test networks with their trained numbers, then targets."""
-    networks = list_networks()
-    width = max((len(info.name) for info in networks), default=0)
-    lines = [f"  {info.name:<{width}}  {info.parameters:>8,} trained  {info.description}" for info in networks]
-    return ["test networks:", *lines, "targets:", *(f"  {name}" for name in target_names())]

@@ -11,6 +11,8 @@
     every = [s // gcd(s, d) for s, d in zip(a["strides"], a["dilations"])]
     rows, columns = a["kernel_shape"]
     same = same_counts(call)
+    # where there is one window on an axis its number is not asked for
+    oy, ox = "(iy + PAD_TOP - ky * DILATION_Y) / STRIDE_Y", "(ix + PAD_LEFT - kx * DILATION_X) / STRIDE_X"
 %>
 ${conv.constants(call)}
     enum { EVERY_Y = ${every[0]}, EVERY_X = ${every[1]} };
@@ -28,11 +30,10 @@ ${conv.constants(call)}
             ${t.ctype("dX")} sum = 0;
             for (int32_t ky = rows.first; ky < rows.end; ky += EVERY_Y)
                 for (int32_t kx = columns.first; kx < columns.end; kx += EVERY_X) {
-                    const int32_t oy = (iy + PAD_TOP - ky * DILATION_Y) / STRIDE_Y;
-                    const int32_t ox = (ix + PAD_LEFT - kx * DILATION_X) / STRIDE_X;
 % if same:
-                    sum += ${t.at("dY", "n", "c", "oy", "ox")};
+                    sum += ${t.at("dY", "n", "c", f"({oy})", f"({ox})")};
 % else:
+                    const int32_t oy = ${oy}, ox = ${ox};
                     const int32_t top = oy * STRIDE_Y - PAD_TOP, left = ox * STRIDE_X - PAD_LEFT;
                     const int32_t down = net_inside_end(top, DILATION_Y, 0, HEIGHT, ${t.end("ky")})
                         - net_inside_begin(top, DILATION_Y, 0, ${t.begin("ky")});

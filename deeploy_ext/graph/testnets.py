@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,7 +18,6 @@ import onnx
 from deeploy_ext.errors import BadInputError, DeeployError
 from deeploy_ext.graph.data import random_batches
 from deeploy_ext.graph.files import check_batches, parse_model
-from deeploy_ext.graph.invocation import type_of
 from deeploy_ext.graph.normalise import normalise
 from deeploy_ext.graph.opset import to_opset
 from deeploy_ext.graph.options import LoadOptions, checked, override
@@ -43,15 +41,6 @@ _KEYS: Mapping[str, type | tuple[type, ...]] = {
     "seed": int,
 }
 _REQUIRED = ("description", "loss")
-
-
-@dataclass(frozen=True)
-class NetworkInfo:
-    """One line of ``--list``: ``parameters`` counts trained numbers."""
-
-    name: str
-    parameters: int
-    description: str
 
 
 def is_network_folder(path: Path) -> bool:
@@ -80,15 +69,9 @@ def network_folders() -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-def list_networks() -> list[NetworkInfo]:
-    """All test networks with their size, for ``--list``."""
-    infos: list[NetworkInfo] = []
-    for name, folder in network_folders().items():
-        network = load_network(folder, LoadOptions())
-        values = network.model.graph.initializers
-        types = [type_of(values[weight]) for weight in network.trainable]
-        infos.append(NetworkInfo(name, sum(found.elements for found in types if found), _read_toml(folder)["description"]))
-    return infos
+def description_of(folder: Path) -> str:
+    """What a test network says it is, in one line. Raises BadInputError if its settings are not right."""
+    return str(_read_toml(folder)["description"])
 
 
 def load_network(folder: Path, options: LoadOptions) -> ForwardNetwork:

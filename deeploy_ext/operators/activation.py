@@ -45,6 +45,7 @@ class ReluGrad(Operator):
     op_type = "ReluGrad"
     inputs = ("dy", "y")
     outputs = ("dx",)
+    decided_by = "y"
     in_place = (("dy", "dx"),)
     cases = (Case({"dy": (2, 3, 7, 5), "y": (2, 3, 7, 5)}),)
     function = """(dy, y) => (dx) {

@@ -214,6 +214,7 @@ class Operator:
         constant_inputs: inputs that must be known at compile time (shapes, axes); they never exist in the emitted C.
         operand_types: numpy names of the element types of inputs that are not float32.
         positive: inputs that are never below zero, whatever the network: variances and the like.
+        decided_by: of a gradient: the input of which only the sign counts, the output of the forward node; None: there is none.
         variants: alternative bodies in the template, the preferred one first, the last without condition; () for one body.
         template: name of the template, where operators share one; "": the operator's own name.
         variadic: the operator has as many outputs as the node names, the first ones of ``outputs``.
@@ -241,6 +242,7 @@ class Operator:
     constant_inputs: ClassVar[tuple[str, ...]] = ()
     operand_types: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     positive: ClassVar[frozenset[str]] = frozenset()
+    decided_by: ClassVar[str | None] = None
     variants: ClassVar[tuple[Variant, ...]] = ()
     template: ClassVar[str] = ""
     variadic: ClassVar[bool] = False
