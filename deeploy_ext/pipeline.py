@@ -169,7 +169,7 @@ def plan_only(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Plan
         options={**asdict(options), **plan.options, **asdict(task.spec)},
         plan=plan,
         cycles=_predicted(plan, target),
-        schedule=[call.name for call in program.calls],
+        schedule=["+".join(nodes) for _, nodes in plan.schedule],
         macs=sum(macs(call) for call in program.calls if call.entry == "step"),
         seconds=terminal.elapsed(),
     )

@@ -8,11 +8,8 @@ from dataclasses import dataclass, field
 from deeploy_ext.codegen.text import c_comment
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.operators.nests import MAX_RANK
-from deeploy_ext.planning.plan import AxisPlan, Group, Placement
+from deeploy_ext.planning.plan import MAX_LOOPS, MAX_OPERANDS, MAX_PHASES, AxisPlan, BlockPlan, Group, Placement
 
-MAX_LOOPS = 8
-MAX_OPERANDS = 10
-MAX_PHASES = 4
 _WIDTH = 116
 _STAGES = {"none": "NET_DIRECT", "tile": "NET_BY_TILE", "whole": "NET_WHOLE"}
 
@@ -91,29 +88,42 @@ class Tables:
         rows: list[str] = []
         axes = 0
         for block in group.blocks:
-            home = homes[block.value]
+            level, address = home_of(block, homes)
             mask = sum(1 << loop for loop in block.loops)
             size = math.prod(axis.extent for axis in block.axes) * block.item
             slots, stages = (", ".join(map(str, at)) or "0" for at in (block.slots, block.stage_slots))
             rows.append(
-                f"{{{home.address}, {size}, {{{slots}}}, {{{stages}}}, {axes}, "
-                f"NET_{home.level}, {_STAGES[block.stage]}, {len(block.axes)}, {block.item}, {len(block.slots)}, "
+                f"{{{address}, {size}, {{{slots}}}, {{{stages}}}, {axes}, "
+                f"NET_{level}, {_STAGES[block.stage]}, {len(block.axes)}, {block.item}, {len(block.slots)}, "
                 f"{mask:#x}, {_flags(block.loaded, block.stored)}}} "
-                f"/* {block.operand}: {c_comment(block.value, 40)} */"
+                f"/* {_uses(block, group)}: {c_comment(block.value, 40)} */"
             )
             axes += len(block.axes)
         staged = any(block.stage != "none" for block in group.blocks)
         refilled = any(block.loaded and block.stored for block in group.blocks)
         flags = _flags(_simple(group, homes), staged, refilled)
-        head = f"{{{len(phases)}, {len(rows)}, {flags}, {group.scratch}, {group.scratch_bytes}}}"
+        head = f"{{{len(phases)}, {group.behind + 1}, {len(rows)}, {flags}, {group.scratch}, {group.scratch_bytes}}}"
         kind = f"struct {{ net_work_t head; net_phase_t phases[{len(phases)}]; net_block_t blocks[{len(rows)}]; }}"
         return self._define("work", kind, f"{head}, {{{', '.join(phases)}}}, {{{wrap(rows)}}}")
+
+
+def home_of(block: BlockPlan, homes: dict[str, Placement]) -> tuple[str, int]:
+    """Level and address of a block's home; what lives in its tile only is never moved, so that it does not matter."""
+    if not (block.loaded or block.stored):
+        return "L2", 0
+    return homes[block.value].level, homes[block.value].address
+
+
+def _uses(block: BlockPlan, group: Group) -> str:
+    """What a block is to the nodes of its group, for a comment."""
+    several = len(group.nodes) > 1
+    return ", ".join(f"{use.operand} of node {use.node + 1}" if several else use.operand for use in block.uses)
 
 
 def _simple(group: Group, homes: dict[str, Placement]) -> bool:
     """Whether a group is one tile of whole tensors, none of which passes through L2 on its way."""
     whole = all(axis.regions == ((0, axis.extent),) for block in group.blocks for axis in block.axes)
-    return group.tiles == 1 and whole and all(homes[block.value].level != "L3" for block in group.blocks)
+    return group.tiles == 1 and whole and all(home_of(block, homes)[0] != "L3" for block in group.blocks)
 
 
 def _flags(*flags: bool) -> str:

@@ -27,7 +27,7 @@ class PlanReport:
         test, target: names, as resolved.
         options: the run's options by name.
         cycles: predicted, one row per tile nest.
-        schedule: name of the node at every schedule position.
+        schedule: names of the nodes at every schedule position.
         macs: multiply-accumulates of one mini-batch.
         seconds: wall-clock time per stage, and "total".
     """
@@ -83,10 +83,11 @@ def plan_lines(report: PlanReport, *, everything: bool = False) -> Iterable[str]
 
 def _reserved(report: PlanReport, level: str, size: int) -> str:
     target, cores = report.target, report.plan.options["cores"]
+    nodes = sum(len(nodes) for _, nodes in report.plan.schedule)
     stacks = f"{cores} worker stacks of {target.worker_stack:,}, controller stack {target.controller_stack:,}"
     parts = {
         "L1": f"{stacks}, runtime {target.runtime_bytes:,}",
-        "L2": f"runtime's code, data and stack {target.code_bytes:,}, {len(report.schedule)} nodes' code and tables",
+        "L2": f"runtime's code, data and stack {target.code_bytes:,}, {nodes} nodes' code and tables",
     }
     return f"{size:,}: {parts[level]}" if size and level in parts else f"{size:,}"
 

@@ -55,18 +55,24 @@ def kernel_features(tiling: Tiling, machine: Machine) -> dict[str, float]:
     """
     kernel, slower = tiling.nest.kernel, machine.target.cores / machine.cores
     tiles = math.prod(loop.count for loop in tiling.loop_plans())
+    found: defaultdict[str, float] = defaultdict(float)
     if kernel:
         work = iterations(tiling.nest.phases[0]) * slower
         floats = tiling.scratch / 4 if len(kernel.steps) > 1 else 0  # others copy as they go
-        return {f"body.{kernel.work}": tiles, "copy": tiles * floats * slower, f"iteration.{kernel.work}": work}
-    found: defaultdict[str, float] = defaultdict(float)
-    for phase in tiling.nest.phases:
+        found |= {f"body.{kernel.work}": tiles, "copy": tiles * floats * slower, f"iteration.{kernel.work}": work}
+    for phase in () if kernel else tiling.nest.phases:
         _, share = core_loop(phase, tiling.nest, tiling.tiles, machine.cores)
         times = iterations(phase) * slower / share
         found[f"body.{phase.work}"] += tiles
         found[f"iteration.{phase.work}"] += times * (1 if phase.work.startswith("mac") else streams(phase))
         if len(phase.loops) > 1 and not phase.work.startswith("mac"):
             found["row"] += times / phase.loops[-1].extent
+    results = math.prod(loop.count for loop in tiling.loop_plans() if not loop.reduction)
+    for place, flat in enumerate((*tiling.nest.before, *tiling.nest.after)):
+        runs = tiles if place < len(tiling.nest.before) else results
+        elements = math.ceil(iterations(flat.plain) / runs / machine.cores) * machine.cores * runs
+        found[f"body.{flat.plain.work}"] += runs
+        found[f"iteration.{flat.plain.work}"] += elements * slower * streams(flat.plain)
     return dict(found)
 
 

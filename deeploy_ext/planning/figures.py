@@ -10,8 +10,10 @@ from dataclasses import replace
 
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.planning.cost import Machine, Transfers, compute_cycles, operand_transfers, predict
-from deeploy_ext.planning.nest import Tiling, make_nest, volume
+from deeploy_ext.planning.joint import join
+from deeploy_ext.planning.nest import NOWHERE, Nest, Tiling, make_nest, volume
 from deeploy_ext.planning.plan import Cycles, Group, LevelUse, Placement, Plan, Traffic
+from deeploy_ext.planning.steps import Flow
 from deeploy_ext.planning.storage import lower_bound
 from deeploy_ext.planning.target import Target
 
@@ -49,18 +51,23 @@ def total_traffic(entries: Sequence[str], moved: Sequence[tuple[str, Transfers]]
     return found
 
 
-def group_figures(
-    call: Call, group: Group, homes: Mapping[str, Placement], program: Program, machine: Machine
-) -> tuple[Transfers, Cycles]:
+def nest_of(group: Group, calls: Sequence[Call], flow: Flow) -> Nest | None:
+    """The nest that a group runs, from its nodes and phases; None: nodes like these do not make one."""
+    if len(calls) > 1:
+        return join(tuple(calls), flow, group.team)
+    phases = {phase.name: phase for phase in calls[0].invocation.operator.phases(calls[0].invocation)}
+    return make_nest(calls[0], tuple(phases[name] for name in group.phases), group.team)
+
+
+def group_figures(group: Group, nest: Nest, homes: Mapping[str, Placement], flow: Flow, machine: Machine) -> tuple[Transfers, Cycles]:
     """Transfers and predicted cycles of one group, from its tile sizes, order, buffering and staging."""
-    phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
-    nest = make_nest(call, tuple(phases[name] for name in group.phases), group.team)
     tiling = Tiling(nest, tuple(loop.tile for loop in group.loops))
     transfers = Transfers()
     for operand, block in zip(nest.operands, group.blocks, strict=True):
         moved = volume(block.axes, block.item, group.loops, group.order)
-        whole = program.values[block.value].bytes
-        transfers += operand_transfers(operand, homes[block.value].level, block.stage, moved, whole, machine.target)
+        whole = flow.program.values[block.value].bytes
+        home = homes[block.value].level if operand.loaded or operand.stored else NOWHERE
+        transfers += operand_transfers(operand, home, block.stage, moved, whole, machine.target)
     staged_whole = any(block.stage == "whole" for block in group.blocks)
     compute = compute_cycles(tiling, machine)
     cycles = predict(compute, transfers, group.tiles, len(group.bodies), group.double_buffer, staged_whole, machine.target)
@@ -71,8 +78,12 @@ def with_figures(plan: Plan, program: Program, target: Target, capacity: Mapping
     """A checked plan with memory, traffic and cycles derived anew; ``capacity`` None keeps the plan's own."""
     cores = int(plan.options["cores"])
     homes = {value: placement for placement in plan.placements for value in placement.values}
-    calls = {(call.entry, call.name): call for call in program.calls}
-    made = [group_figures(calls[g.entry, g.node], g, homes, program, Machine(target, cores)) for g in plan.groups]
+    flow, calls = Flow(program), {(call.entry, call.name): call for call in program.calls}
+    made: list[tuple[Transfers, Cycles]] = []
+    for group in plan.groups:
+        nest = nest_of(group, [calls[group.entry, node] for node in group.nodes], flow)
+        assert nest is not None, "the plan was checked"
+        made.append(group_figures(group, nest, homes, flow, Machine(target, cores)))
     groups = tuple(replace(g, cycles=cycles) for g, (_, cycles) in zip(plan.groups, made, strict=True))
     moved = [(g.entry, transfers) for g, (transfers, _) in zip(groups, made, strict=True)]
     capacities = {name: capacity.get(name) or use.capacity for name, use in plan.memory.items()}

@@ -15,12 +15,20 @@ import numpy as np
 from deeploy_ext.graph.program import Call
 from deeploy_ext.operators.relations import Affine
 from deeploy_ext.operators.spec import Access, Loop, Phase, TeamKernel
-from deeploy_ext.planning.plan import AxisPlan, LoopPlan
+from deeploy_ext.planning.plan import AxisPlan, LoopPlan, Use
+
+
+NOWHERE = ""
+"""Instead of a level: the home of what lives in its tile only."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of a nest: every access to it, under one view, and whether its tiles are loaded and stored."""
+    """An operand of a nest: every access to it, under one view, and whether its tiles are loaded and stored.
+
+    ``uses`` lists the nodes and operands that it is; several when nodes of the nest share it. One that is neither loaded nor
+    stored has no place but its tile.
+    """
 
     name: str
     value: str
@@ -29,18 +37,33 @@ class Operand:
     accesses: tuple[Access, ...]
     loaded: bool
     stored: bool
+    uses: tuple[Use, ...]
+
+
+@dataclass(frozen=True)
+class Flat:
+    """An element-wise node in the nest of another: its phase as its operator has it, and as it is in the nest.
+
+    It walks all elements of its operands' boxes.
+    """
+
+    call: Call
+    plain: Phase
+    phase: Phase
 
 
 @dataclass(frozen=True)
 class Nest:
-    """One or more phases of a node that share a tile nest.
+    """One or more phases of a node, the *main* one, that share a tile nest, with element-wise nodes before and behind it.
 
     Attributes:
+        call, phases: the main node and its phases.
         loops: union of the phases' loops, in order of appearance.
         splittable: for each loop, whether tiles may split it: never a *whole* loop; with several phases only a loop that
             is parallel in all of them; a parallel loop only if it appears in every written index.
         operands: in the operator's order.
         kernel: the faster body of the one phase; None: the portable bodies.
+        before, after: element-wise nodes; see :mod:`~deeploy_ext.planning.joint`.
     """
 
     call: Call
@@ -49,6 +72,13 @@ class Nest:
     splittable: tuple[bool, ...]
     operands: tuple[Operand, ...]
     kernel: TeamKernel | None = None
+    before: tuple[Flat, ...] = ()
+    after: tuple[Flat, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """Bodies that run on a tile, a barrier behind each."""
+        return len(self.before) + len(self.kernel.steps if self.kernel else self.phases) + len(self.after)
 
 
 def iterations(phase: Phase) -> int:
@@ -121,8 +151,9 @@ def _operands(call: Call, phases: Sequence[Phase]) -> tuple[Operand, ...]:
             view = accesses[name][0].view or kind.shape or (1,)
             found.append(
                 Operand(
-                    name, call.operands[name], kind.dtype.itemsize, view, tuple(accesses[name]), name in loaded, name in written
-                )
+                    name, call.operands[name], kind.dtype.itemsize, view, tuple(accesses[name]), name in loaded,
+                    name in written, (Use(0, name),),
+                )  # fmt: skip
             )
     return tuple(found)
 
@@ -178,7 +209,8 @@ class Tiling:
         full = {loop.name: (0, loop.extent) for loop in loops}
         for phase in self.nest.phases:
             for access in phase.writes:
-                view = next(o.view for o in self.nest.operands if o.name == access.operand)
+                use = Use(len(self.nest.before), access.operand)
+                view = next(o.view for o in self.nest.operands if use in o.uses)
                 for index, extent in zip(access.index, view, strict=True):
                     if index is None or len(index.terms) < 2:
                         continue

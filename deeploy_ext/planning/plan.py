@@ -16,7 +16,13 @@ from typing import Any
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.planning.typed import typed
 
-SCHEMA = "deeploy_ext/plan/2"
+SCHEMA = "deeploy_ext/plan/3"
+
+
+MAX_LOOPS = 8
+MAX_OPERANDS = 14
+MAX_PHASES = 8
+"""What one nest can have, as the runtime's tables hold it (``NET_MAX_LOOPS`` and so on)."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +62,21 @@ class AxisPlan:
 
 
 @dataclass(frozen=True)
+class Use:
+    """What a block is to a node of its group: which node, and which of its operands."""
+
+    node: int
+    operand: str
+
+
+@dataclass(frozen=True)
 class BlockPlan:
     """An operand of a group and its L1 block.
 
     Attributes:
-        operand, value: name in the operator and in the graph.
-        loaded, stored: whether tiles are read from / written to its home.
+        uses: the operands that it is. Several where one node computes what another reads, or in place of it.
+        value: its name in the graph; of one that nodes compute in place, the one that has a home.
+        loaded, stored: whether tiles are read from / written to its home; neither: it has none, and lives in its tile only.
         item: bytes per element.
         axes: regions per axis of the operand's view.
         bytes: size of one L1 slot, aligned.
@@ -70,7 +85,7 @@ class BlockPlan:
         stage_bytes, stage_slots: size and L2 byte offsets of the staging buffers.
     """
 
-    operand: str
+    uses: tuple[Use, ...]
     value: str
     loaded: bool
     stored: bool
@@ -81,6 +96,11 @@ class BlockPlan:
     stage: str
     stage_bytes: int
     stage_slots: tuple[int, ...]
+
+    @property
+    def operand(self) -> str:
+        """The operand that it is to the first node that uses it."""
+        return self.uses[0].operand
 
     @property
     def loops(self) -> tuple[int, ...]:
@@ -97,13 +117,17 @@ class BlockPlan:
 class BodyPlan:
     """One phase computed on each tile: the loop the cores split (None: one core) and the chosen variant ("" or "runtime").
 
-    ``team``: a step of a team kernel, ``variant``, whose workers share the work out themselves.
+    ``node`` is its place in the group. ``team``: a step of a team kernel, ``variant``, whose workers share the work out
+    themselves. ``flat``: blocks of the operands of an element-wise node, in the operator's order; the cores share out all elements
+    of their boxes.
     """
 
     phase: str
     core_loop: int | None
     variant: str = ""
     team: bool = False
+    node: int = 0
+    flat: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -120,11 +144,14 @@ class Cycles:
 class Group:
     """One tile nest.
 
-    ``order`` lists the split loops outermost first; reduction loops come last, so an output tile stays in L1 until done.
+    ``nodes`` are computed tile by tile, one after the other. The loops are those of the *main* one (its place); element-wise
+    ones before it run on every tile, those behind it on the last tile of each reduction. ``order`` lists the split loops
+    outermost first; reduction loops come last, so an output tile stays in L1 until done.
     """
 
     entry: str
-    node: str
+    nodes: tuple[str, ...]
+    main: int
     bodies: tuple[BodyPlan, ...]
     loops: tuple[LoopPlan, ...]
     order: tuple[int, ...]
@@ -135,14 +162,24 @@ class Group:
     scratch_bytes: int = 0
 
     @property
+    def node(self) -> str:
+        """All its nodes, as reports name them."""
+        return "+".join(self.nodes)
+
+    @property
+    def behind(self) -> int:
+        """The main node's last body, beside which worker 0 prepares what comes next; later ones run where reductions end."""
+        return max(i for i, body in enumerate(self.bodies) if body.node == self.main)
+
+    @property
     def team(self) -> bool:
         """Whether a team kernel computes it."""
         return any(body.team for body in self.bodies)
 
     @property
     def phases(self) -> tuple[str, ...]:
-        """Its phases, each once, in order."""
-        return tuple(dict.fromkeys(body.phase for body in self.bodies))
+        """The phases of its main node, each once, in order."""
+        return tuple(dict.fromkeys(body.phase for body in self.bodies if body.node == self.main))
 
     @property
     def tiles(self) -> int:
@@ -224,6 +261,11 @@ class Plan:
     def entry(self, name: str) -> tuple[Group, ...]:
         """Groups of one entry in execution order."""
         return tuple(g for g in self.groups if g.entry == name)
+
+    @property
+    def schedule(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Entry and nodes of every schedule position: a node may take several groups that follow each other."""
+        return tuple(dict.fromkeys((g.entry, g.nodes) for g in self.groups))
 
     def cycles(self, entry: str) -> int:
         """Predicted cycles of one execution of an entry."""

@@ -121,6 +121,8 @@ OWN_FRAME static void work_on_next(net_walker_t *w)
     net_tile_prepare(w, nest, other_tile(w), w->tile, w->next);
     if (!ahead)
         return;
+    if (nest->work.head.refilled)
+        net_wait_dma(&w->moving, w->moving.dma_issued);
     net_tile_load(w, nest, other_tile(w), w->next, net_issue_dma);
     if (nest->work.head.staged && w->after->tile < nest->shape.head.tiles)
         net_tile_stage_in(w, w->after);
@@ -228,18 +230,32 @@ static int32_t part_of(int32_t size, int32_t cores)
     return part < 16 ? part : (part + 7) & ~7; /* bodies take eight at once */
 }
 
-/* A phase whose loop the workers share out. */
-static void compute_parts(const net_phase_t *phase, const net_tile_t *tile, net_range_t *range)
+/* The elements of a tile that an element-wise phase walks, after its operands. */
+static net_interval_t flatten(const net_nest_t *nest, const net_phase_t *phase, const net_tile_t *tile, net_range_t *range)
 {
-    const net_interval_t all = tile->loop[phase->core_loop];
+    const net_operand_t *operand = tile->operand;
+    for (int32_t i = 0; i < phase->flat_count; ++i) {
+        operand = &tile->operand[phase->flat[i]];
+        range->flat[i] = operand->data;
+    }
+    net_interval_t all = {0, 1};
+    for (int32_t axis = nest->blocks[operand - tile->operand].rank - 1; axis >= 0; --axis)
+        all.size *= operand->size[axis];
+    return all;
+}
+
+/* A phase of which the workers share out a loop: `all` of it. */
+static void compute_parts(const net_phase_t *phase, const net_tile_t *tile, net_range_t *range, int32_t loop,
+                          net_interval_t all)
+{
     const int32_t part = part_of(all.size, range->cores);
     for (;;) {
         const int32_t begin = net_claim(range->claimed) * part;
         if (begin >= all.size)
             return;
         const int32_t end = begin + part < all.size ? begin + part : all.size;
-        range->begin[phase->core_loop] = all.start + begin;
-        range->end[phase->core_loop] = all.start + end;
+        range->begin[loop] = all.start + begin;
+        range->end[loop] = all.start + end;
         range->leader = begin == 0;
         phase->body(tile, range);
     }
@@ -261,7 +277,9 @@ OWN_FRAME static void compute(net_walker_t *w, int32_t p, int32_t core, int32_t 
         range.end[i] = tile->loop[i].start + tile->loop[i].size;
     }
     if (phase.core_loop >= 0)
-        compute_parts(&phase, tile, &range);
+        compute_parts(&phase, tile, &range, phase.core_loop, tile->loop[phase.core_loop]);
+    else if (phase.core_loop == NET_FLAT)
+        compute_parts(&phase, tile, &range, 0, flatten(w->nest, &phase, tile, &range));
     else if (phase.core_loop == NET_TEAM || core == 0)
         phase.body(tile, &range);
 }
@@ -275,9 +293,10 @@ void net_walk(void *argument)
         start(w, entry);
     pi_cl_team_barrier();
     while (w->tile) {
-        const int32_t last = w->nest->work.head.phase_count - 1;
-        for (int32_t p = 0; p <= last; ++p) {
-            if (core == 0 && p == last) /* where most of the work is, and is claimed */
+        const net_work_t *const work = &w->nest->work.head;
+        const int32_t count = w->tile->last ? work->phase_count : work->each_tile;
+        for (int32_t p = 0; p < count; ++p) {
+            if (core == 0 && p == work->each_tile - 1) /* where most of the work is, and is claimed */
                 work_behind(w);
             compute(w, p, core, cores);
             pi_cl_team_barrier();
