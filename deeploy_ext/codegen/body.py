@@ -40,7 +40,7 @@ class BodyContext:
         self._views = {o: tuple(axis.extent for axis in group.blocks[i].axes) for o, i in self._blocks.items()}
         self._flat: dict[str, int] = {}
         if plan.flat:  # of an element-wise node all boxes lie in L1 alike: it counts their elements from 0
-            self._flat = {name: place for place, name in enumerate(operands_of(call.invocation.operator, phase))}
+            self._flat = {name: place for place, name in enumerate(operands_of(phase))}
             self._loops = {phase.loops[0].name: 0}
             self._views |= {access.operand: access.view for access in (*phase.reads, *phase.writes) if access.view}
             self._starts, self._strides = {}, {}
@@ -168,13 +168,14 @@ class BodyContext:
             lines.append(f"    enum {{ {', '.join(numbers)} }}; /* loops */")
         for operand, place in self._blocks.items():
             box, source = f"{operand}_box", f"tile->operand[{place}]"
-            data = f"range->flat[{self._flat[operand]}]" if operand in self._flat else f"{source}.data"
+            if operand in self._flat:
+                source = f"tile->operand[range->flat[{self._flat[operand]}]]"
             boxed = bool(re.search(rf"\b{box}\b", text))
             if boxed:
                 lines.append(f"    const net_operand_t *const {box} = &{source};")
             if re.search(rf"(?<!\.)\b{operand}(\[|[,;])", text):
                 qualifier = "" if operand in written else "const "
-                pointer = f"{box}->data" if boxed else data
+                pointer = f"{box}->data" if boxed else f"{source}.data"
                 lines.append(f"    {qualifier}{self.ctype(operand)} *const {operand} = {pointer};")
         return "\n".join(lines)
 
@@ -251,8 +252,7 @@ def _render(call: Call, phase: Phase, context: BodyContext) -> str:
         )
     text = str(template.get_def(phase.name).render(t=context, call=context.call, c_float=c_float))
     body = "\n".join(indented(text.split("\n")))
-    text = f"{context.declarations(body)}\n{body}\n"
-    return text if re.search(r"\btile\b", text) else f"    (void)tile;\n{text}"
+    return f"{context.declarations(body)}\n{body}\n"
 
 
 _COMMENT = re.compile(r"\s*/\*.*?\*/")

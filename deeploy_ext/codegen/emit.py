@@ -18,7 +18,7 @@ from deeploy_ext.codegen.program import EmittedProgram, Role, TensorEntry
 from deeploy_ext.codegen.tables import Tables, check_limits
 from deeploy_ext.codegen.text import c_comment, c_float, c_string
 from deeploy_ext.graph.program import Call, Program
-from deeploy_ext.planning.plan import BodyPlan, Group, Placement, Plan
+from deeploy_ext.planning.plan import CONTINUED, BodyPlan, Group, Placement, Plan, Use
 from deeploy_ext.planning.target import Target, load_target
 from deeploy_ext.training.task import TrainingTask
 
@@ -158,10 +158,10 @@ def _group(calls: Sequence[Call], group: Group, bodies: Bodies, tables: Tables, 
     names = " + ".join(f"'{c_comment(node)}'" for node in group.nodes)
     tables.begin(f"{group.entry}: {names}")
     rows: list[str] = []
-    for body in group.bodies:
+    for place, body in enumerate(group.computed):
         call = calls[body.node]
         phase = next(p for p in call.invocation.operator.phases(call.invocation) if p.name == body.phase)
-        rows.append(f"{{{bodies.name_of(call, group, phase, body)}, {_sharing(body)}}}")
+        rows.append(f"{{{bodies.name_of(call, group, phase, body)}, {_sharing(body, group.chain(place))}}}")
     split = ", ".join(f"{group.loops[i].name} {group.loops[i].extent}/{group.loops[i].tile}" for i in group.order)
     how = f"{group.tiles} tiles ({split})" if group.order else "1 tile"
     phases = ", ".join(phase for phase in group.phases if phase != "main")
@@ -171,15 +171,25 @@ def _group(calls: Sequence[Call], group: Group, bodies: Bodies, tables: Tables, 
     return GroupText(
         f"{title}, {how}{', double-buffered' if group.double_buffer else ''}",
         tables.shape(group),
-        tables.work(group, rows, homes),
+        tables.work(group, rows, _restart(calls, group), homes),
         tables.tile(group),
     )
 
 
-def _sharing(body: BodyPlan) -> str:
+def _restart(calls: Sequence[Call], group: Group) -> int | None:
+    """The block of the truth value that says whether the sum that the group continues starts anew; None: there is none."""
+    for body in group.bodies:
+        continues = calls[body.node].invocation.operator.continues
+        if body.variant == CONTINUED and continues:
+            use = Use(body.node, continues[2])
+            return next(i for i, block in enumerate(group.blocks) if use in block.uses)
+    return None
+
+
+def _sharing(body: BodyPlan, chained: int) -> str:
     """How the workers share out a body: a loop, or a name of the runtime; and the operands of an element-wise one."""
     if body.flat:
-        return f"NET_FLAT, {len(body.flat)}, {{{', '.join(map(str, body.flat))}}}"
+        return f"NET_FLAT, {chained}, {{{', '.join(map(str, body.flat))}}}"
     sharing = "NET_TEAM" if body.team else "NET_ALONE" if body.core_loop is None else body.core_loop
     return f"{sharing}, 0, {{0}}"
 

@@ -83,8 +83,9 @@ class Tables:
         kind = f"struct {{ {head}; net_operand_t operand[{len(operands)}]; }}"
         return self._define("tile", kind, f"{{{', '.join(loops)}}}, true, {str(last).lower()}, 0, {{{wrap(operands)}}}")
 
-    def work(self, group: Group, phases: list[str], homes: dict[str, Placement]) -> str:
-        """Name of the table of what a group computes: its phases, and where its operands are."""
+    def work(self, group: Group, phases: list[str], restart: int | None, homes: dict[str, Placement]) -> str:
+        """Name of the table of what a group computes: its phases, which operand says whether sums start anew, and where its
+        operands are."""
         rows: list[str] = []
         axes = 0
         for block in group.blocks:
@@ -102,7 +103,7 @@ class Tables:
         staged = any(block.stage != "none" for block in group.blocks)
         refilled = any(block.loaded and block.stored for block in group.blocks)
         flags = _flags(_simple(group, homes), staged, refilled)
-        head = f"{{{len(phases)}, {group.behind + 1}, {len(rows)}, {flags}, {group.scratch}, {group.scratch_bytes}}}"
+        head = f"{{{len(phases)}, {group.behind + 1}, {len(rows)}, {-1 if restart is None else restart}, {flags}, {group.scratch}, {group.scratch_bytes}}}"
         kind = f"struct {{ net_work_t head; net_phase_t phases[{len(phases)}]; net_block_t blocks[{len(rows)}]; }}"
         return self._define("work", kind, f"{head}, {{{', '.join(phases)}}}, {{{wrap(rows)}}}")
 

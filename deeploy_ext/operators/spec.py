@@ -58,7 +58,7 @@ class Loop:
     kind: Literal["parallel", "reduction", "whole"] = "parallel"
 
 
-Start = Literal["none", "zero", "seed"]
+Start = Literal["none", "zero", "sum", "seed"]
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Access:
         operand: name of the operand (one of the operator's ``inputs`` or ``outputs``).
         index: one affine index per axis of ``view``; ``None`` means the whole axis.
         view: shape under which the (contiguous) operand is seen; ``()`` means as it is.
-        start: for writes: how the region starts on the first tile of a reduction: ``none`` (written once), ``zero``,
-            ``seed`` (from another operand).
+        start: for writes: how the region starts on the first tile of a reduction: ``none`` (written once), ``zero``, ``sum``
+            (zero, and what is added is a plain sum: the body may as well go on from any other), ``seed`` (from another operand).
     """
 
     operand: str
@@ -170,6 +170,8 @@ class Operator:
         needed: optional outputs that the phases need even when the graph does not use them.
         in_place: (input, output) pairs that *may* share storage because each element is read before it is written.
         state: (input, output) pairs that *must* share storage (buffers updated in place).
+        continues: (sum, value, restart, output) of an operator whose output is ``value`` where ``restart`` is true, else
+            ``sum + value``: what computes ``value`` as a plain sum may go on from ``sum`` instead. None: it is no such one.
         view: the output is the input's storage under another shape (no code).
         constant_inputs: inputs that must be known at compile time (shapes, axes); they never exist in the emitted C.
         operand_types: numpy names of the element types of inputs that are not float32.
@@ -190,6 +192,7 @@ class Operator:
     needed: ClassVar[tuple[str, ...]] = ()
     in_place: ClassVar[tuple[tuple[str, str], ...]] = ()
     state: ClassVar[tuple[tuple[str, str], ...]] = ()
+    continues: ClassVar[tuple[str, str, str, str] | None] = None
     view: ClassVar[bool] = False
     constant_inputs: ClassVar[tuple[str, ...]] = ()
     operand_types: ClassVar[Mapping[str, tuple[str, ...]]] = {}

@@ -16,7 +16,7 @@ from deeploy_ext.planning.cost import may_share
 from deeploy_ext.planning.figures import nest_of
 from deeploy_ext.planning.joint import flat_blocks
 from deeploy_ext.planning.nest import NOWHERE, Nest, Tiling, row_of
-from deeploy_ext.planning.plan import CONTIGUOUS, BlockPlan, BodyPlan, Group, Placement, Plan
+from deeploy_ext.planning.plan import CONTIGUOUS, CONTINUED, BlockPlan, BodyPlan, Group, Placement, Plan
 from deeploy_ext.planning.steps import Flow, Step
 from deeploy_ext.planning.target import Target, load_target
 
@@ -220,7 +220,8 @@ def _check_bodies(where: str, step: Step, nest: Nest, group: Group, tiling: Tili
         raise _fail(where, "its bodies are not those of its nodes, in order")
     for body in group.bodies:
         flat = flat_blocks(nest, body.node, step[body.node])
-        if body.flat != flat or (flat and body != BodyPlan(body.phase, None, node=body.node, flat=flat)):
+        variant = CONTINUED if body.node == nest.continued else ""
+        if body.flat != flat or (flat and body != BodyPlan(body.phase, None, variant, node=body.node, flat=flat)):
             raise _fail(where, f"the body of '{group.nodes[body.node]}' does not walk its operands' elements")
     main = [body for body in group.bodies if body.node == group.main and not body.flat]
     if group.team:

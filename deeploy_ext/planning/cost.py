@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from deeploy_ext.operators.spec import Phase
@@ -67,13 +67,26 @@ def kernel_features(tiling: Tiling, machine: Machine) -> dict[str, float]:
         found[f"iteration.{phase.work}"] += times * (1 if phase.work.startswith("mac") else streams(phase))
         if len(phase.loops) > 1 and not phase.work.startswith("mac"):
             found["row"] += times / phase.loops[-1].extent
-    results = math.prod(loop.count for loop in tiling.loop_plans() if not loop.reduction)
-    for place, flat in enumerate((*tiling.nest.before, *tiling.nest.after)):
-        runs = tiles if place < len(tiling.nest.before) else results
-        elements = math.ceil(iterations(flat.plain) / runs / machine.cores) * machine.cores * runs
-        found[f"body.{flat.plain.work}"] += runs
-        found[f"iteration.{flat.plain.work}"] += elements * slower * streams(flat.plain)
+    for (work, elements, runs), first in _flats(tiling, machine):
+        found[f"body.{work}"] += runs if first else 0
+        found[f"iteration.{work}"] += elements * slower
     return dict(found)
+
+
+def _flats(tiling: Tiling, machine: Machine) -> Iterator[tuple[tuple[str, float, int], bool]]:
+    """Of every element-wise node around the main one: work, elements of all operands, tiles; and whether a barrier is before it."""
+    nest = tiling.nest
+    tiles = math.prod(loop.count for loop in tiling.loop_plans())
+    results = math.prod(loop.count for loop in tiling.loop_plans() if not loop.reduction)
+    for side, runs in ((nest.before, tiles), (nest.after, results)):
+        before: object = None
+        for flat in side:
+            if nest.continued is not None and flat is nest.after[nest.continued - len(nest.before) - 1]:
+                continue
+            elements = math.ceil(iterations(flat.plain) / runs / machine.cores) * machine.cores * runs
+            relation = flat.phase.writes[0].index, flat.phase.writes[0].view
+            yield (flat.plain.work, elements * streams(flat.plain), runs), relation != before
+            before = relation
 
 
 def compute_cycles(tiling: Tiling, machine: Machine) -> float:

@@ -70,7 +70,7 @@ def group_figures(group: Group, nest: Nest, homes: Mapping[str, Placement], flow
         transfers += operand_transfers(operand, home, block.stage, moved, whole, machine.target)
     staged_whole = any(block.stage == "whole" for block in group.blocks)
     compute = compute_cycles(tiling, machine)
-    cycles = predict(compute, transfers, group.tiles, len(group.bodies), group.double_buffer, staged_whole, machine.target)
+    cycles = predict(compute, transfers, group.tiles, nest.steps, group.double_buffer, staged_whole, machine.target)
     return transfers, cycles
 
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 from deeploy_ext.graph.program import Call
 from deeploy_ext.operators.relations import Affine
-from deeploy_ext.operators.spec import Access, Loop, Operator, Phase
-from deeploy_ext.planning.nest import Flat, Nest, Operand, Use, loops_of, make_nest
+from deeploy_ext.operators.spec import Access, Loop, Phase
+from deeploy_ext.planning.nest import Flat, Nest, Operand, loops_of, make_nest
+from deeploy_ext.planning.plan import MAX_FLAT, Use
 from deeploy_ext.planning.steps import Flow, Step
 
 
@@ -48,6 +49,8 @@ def flat_phase(call: Call) -> Phase | None:
     phases = call.invocation.operator.phases(call.invocation)
     if len(phases) != 1 or len(phases[0].loops) != 1 or phases[0].loops[0].kind != "parallel":
         return None
+    if len(operands_of(phases[0])) > MAX_FLAT:
+        return None
     loop = phases[0].loops[0]
     along = (Affine(((loop.name, 1),)),)
     for access in phases[0].reads:
@@ -57,10 +60,9 @@ def flat_phase(call: Call) -> Phase | None:
     return phases[0] if written else None
 
 
-def operands_of(operator: Operator, phase: Phase) -> tuple[str, ...]:
-    """The operands that a phase touches, in the operator's order."""
-    touched = {access.operand for access in (*phase.reads, *phase.writes)}
-    return tuple(name for name in (*operator.inputs, *operator.outputs) if name in touched)
+def operands_of(phase: Phase) -> tuple[str, ...]:
+    """The operands that a phase touches, what it writes first."""
+    return tuple(dict.fromkeys(access.operand for access in (*phase.writes, *phase.reads)))
 
 
 def _view(call: Call, access: Access) -> tuple[int, ...]:
@@ -107,11 +109,12 @@ class _Joint:
         names = [loop.name for loop in self.core.loops]
         splittable = tuple(ok and n not in self.whole for ok, n in zip(self.core.splittable, names, strict=True))
         operands = self._merged(operands, {n for n, free in zip(names, splittable, strict=True) if free})
+        operands, continued = self._continued(operands)
         if self._hazard(operands):
             return None
         flats = [self._flat(place) for place in range(len(self.step)) if place != self.main]
         before, after = tuple(flats[: self.main]), tuple(flats[self.main :])
-        return replace(self.core, splittable=splittable, operands=tuple(operands), before=before, after=after)
+        return replace(self.core, splittable=splittable, operands=tuple(operands), before=before, after=after, continued=continued)
 
     def _main_relations(self) -> None:
         """Relations of the main node's tensors, as far as each has one only."""
@@ -212,6 +215,25 @@ class _Joint:
                 operands.remove(gone)
         return operands
 
+    def _continued(self, operands: list[Operand]) -> tuple[list[Operand], int | None]:
+        """A sum that the main node computes only to be added to another goes on from that one, in its tile."""
+        if len(self.core.phases) != 1 or len(self.core.phases[0].writes) != 1:
+            return operands, None
+        (write,) = self.core.phases[0].writes
+        for place in range(self.main + 1, len(self.step)):
+            continues = self.step[place].invocation.operator.continues
+            if write.start != "sum" or continues is None:
+                continue
+            total, value, _, _ = continues
+            a, b = _of(operands, place, value), _of(operands, place, total)
+            if a.loaded or a.stored or a.uses != (Use(self.main, write.operand), Use(place, value)):
+                continue
+            if min(use.node for use in b.uses) < place or (a.view, a.item) != (b.view, b.item):
+                continue
+            both = replace(b, uses=(*a.uses, *b.uses))
+            return [both if operand is a else operand for operand in operands if operand is not b], place
+        return operands, None
+
     def _has_phases(self) -> bool:
         return flat_phase(self.step[self.main]) is None
 
@@ -256,7 +278,7 @@ def flat_blocks(nest: Nest, node: int, call: Call) -> tuple[int, ...]:
     phase = flat_phase(call)
     if phase is None:
         return ()
-    wanted = [Use(node, name) for name in operands_of(call.invocation.operator, phase)]
+    wanted = [Use(node, name) for name in operands_of(phase)]
     return tuple(next(i for i, o in enumerate(nest.operands) if use in o.uses) for use in wanted)
 
 

@@ -64,6 +64,8 @@ class Nest:
         operands: in the operator's order.
         kernel: the faster body of the one phase; None: the portable bodies.
         before, after: element-wise nodes; see :mod:`~deeploy_ext.planning.joint`.
+        continued: of those behind, the one (a place among all nodes) that needs no body, because the main one goes on from its
+            sum.
     """
 
     call: Call
@@ -74,11 +76,13 @@ class Nest:
     kernel: TeamKernel | None = None
     before: tuple[Flat, ...] = ()
     after: tuple[Flat, ...] = ()
+    continued: int | None = None
 
     @property
     def steps(self) -> int:
         """Bodies that run on a tile, a barrier behind each."""
-        return len(self.before) + len(self.kernel.steps if self.kernel else self.phases) + len(self.after)
+        flats = len(self.before) + len(self.after) - (self.continued is not None)
+        return flats + len(self.kernel.steps if self.kernel else self.phases)
 
 
 def iterations(phase: Phase) -> int:

@@ -22,6 +22,7 @@ SCHEMA = "deeploy_ext/plan/3"
 MAX_LOOPS = 8
 MAX_OPERANDS = 14
 MAX_PHASES = 8
+MAX_FLAT = 6
 """What one nest can have, as the runtime's tables hold it (``NET_MAX_LOOPS`` and so on)."""
 
 
@@ -117,9 +118,11 @@ class BlockPlan:
 class BodyPlan:
     """One phase computed on each tile: the loop the cores split (None: one core) and the chosen variant ("" or "runtime").
 
+    :data:`CONTINUED` as variant: nothing is computed, the main node's sum goes on from that of this one.
+
     ``node`` is its place in the group. ``team``: a step of a team kernel, ``variant``, whose workers share the work out
-    themselves. ``flat``: blocks of the operands of an element-wise node, in the operator's order; the cores share out all elements
-    of their boxes.
+    themselves. ``flat``: blocks of the operands of an element-wise node, what it writes first; the cores share out all elements of their
+    boxes.
     """
 
     phase: str
@@ -172,6 +175,22 @@ class Group:
         return max(i for i, body in enumerate(self.bodies) if body.node == self.main)
 
     @property
+    def computed(self) -> tuple[BodyPlan, ...]:
+        """The bodies that are emitted."""
+        return tuple(body for body in self.bodies if body.variant != CONTINUED)
+
+    def chain(self, place: int) -> int:
+        """How many element-wise bodies, of those computed, go on with the elements of the one at a place: no barrier between."""
+        bodies, found = self.computed, 0
+        if bodies[place].flat:
+            axes = self.blocks[bodies[place].flat[0]].axes
+            for body in bodies[place + 1 :]:
+                if not body.flat or self.blocks[body.flat[0]].axes != axes:
+                    break
+                found += 1
+        return found
+
+    @property
     def team(self) -> bool:
         """Whether a team kernel computes it."""
         return any(body.team for body in self.bodies)
@@ -185,6 +204,9 @@ class Group:
     def tiles(self) -> int:
         return math.prod(self.loops[i].count for i in self.order)
 
+
+CONTINUED = "continued"
+"""Variant of the body of a node that adds to a sum what the group's main node goes on with instead."""
 
 CONTIGUOUS = "contiguous"
 """The layout of a tensor in C order without border or gaps; the only one that the emitted tables express so far."""

@@ -16,7 +16,7 @@ from deeploy_ext.planning.fusion import joined_steps
 from deeploy_ext.planning.joint import flat_blocks, flat_phase, join
 from deeploy_ext.planning.nest import NOWHERE, Nest, nests_of
 from deeploy_ext.planning.placement import place, promote, requests_of
-from deeploy_ext.planning.plan import CONTIGUOUS, MAX_OPERANDS, MAX_PHASES, AxisPlan, BlockPlan, BodyPlan, Group, Placement, Plan
+from deeploy_ext.planning.plan import CONTIGUOUS, CONTINUED, MAX_OPERANDS, MAX_PHASES, AxisPlan, BlockPlan, BodyPlan, Group, Placement, Plan
 from deeploy_ext.planning.search import Choice, NestSearch, Room
 from deeploy_ext.planning.steps import Flow, Step, single_steps, step_name
 from deeploy_ext.planning.storage import storages_of
@@ -145,9 +145,9 @@ class _Planner:
             self.memo[key] = min(found, key=lambda one: sum(c.cycles.total for c in one[1])) if found else None
         return self.memo[key]
 
-    def estimate(self, step: Step) -> int | None:
-        """Predicted cycles of a step where values live as in the plan that was made; None when it cannot be run."""
-        found = self._best(step, self.levels, self.stage_room)
+    def estimate(self, step: Step, levels: dict[str, str]) -> int | None:
+        """Predicted cycles of a step with storages in these levels; None when it cannot be run."""
+        found = self._best(step, levels, self.stage_room)
         return sum(c.cycles.total for c in found[1]) if found else None
 
     def _nests(self, step: Step) -> tuple[tuple[Nest, ...], ...]:
@@ -257,7 +257,8 @@ class _Planner:
         for node, call in enumerate(step):
             phase = flat_phase(call)
             if phase:
-                bodies.append(BodyPlan(phase.name, None, node=node, flat=flat_blocks(nest, node, call)))
+                variant = CONTINUED if node == nest.continued else ""
+                bodies.append(BodyPlan(phase.name, None, variant, node=node, flat=flat_blocks(nest, node, call)))
             elif nest.kernel:
                 bodies += [BodyPlan(nest.phases[0].name, None, name, team=True, node=main) for name in nest.kernel.steps]
             else:
@@ -322,14 +323,18 @@ def make_plan(program: Program, target: Target, options: PlanOptions) -> Plan:
 
 def _joint_plan(alone: _Planner) -> Plan:
     """A plan whose nests compute several nodes each, where that is predicted to be faster than nests of one node."""
-    plan = alone.plan()
-    steps = joined_steps(alone.flow, alone.estimate)
-    if len(steps) == len(alone.steps):
-        return plan
-    planner = _Planner(alone.flow, alone.target, alone.options, steps)
-    planner.memo = alone.memo
-    try:
-        joint = planner.plan()
-    except InfeasibleError:  # other levels left too little room for some nest
-        return plan
-    return min(joint, plan, key=lambda one: sum(map(one.cycles, one.entries)))
+    plans = [alone.plan()]
+    chosen = [alone.steps]
+    on_chip = {name: "L2" if alone.options.promote else level for name, level in alone.levels.items()}
+    for levels in (alone.levels, on_chip):  # as they are; and as they might be, with what joint nests do not keep
+        steps = joined_steps(alone.flow, lambda step, levels=levels: alone.estimate(step, levels))
+        if steps in chosen:
+            continue
+        chosen.append(steps)
+        planner = _Planner(alone.flow, alone.target, alone.options, steps)
+        planner.memo = alone.memo
+        try:
+            plans.append(planner.plan())
+        except InfeasibleError:  # other levels left too little room for some nest
+            continue
+    return min(plans, key=lambda one: sum(map(one.cycles, one.entries)))

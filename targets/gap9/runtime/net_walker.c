@@ -230,25 +230,11 @@ static int32_t part_of(int32_t size, int32_t cores)
     return part < 16 ? part : (part + 7) & ~7; /* bodies take eight at once */
 }
 
-/* The elements of a tile that an element-wise phase walks, after its operands. */
-static net_interval_t flatten(const net_nest_t *nest, const net_phase_t *phase, const net_tile_t *tile, net_range_t *range)
-{
-    const net_operand_t *operand = tile->operand;
-    for (int32_t i = 0; i < phase->flat_count; ++i) {
-        operand = &tile->operand[phase->flat[i]];
-        range->flat[i] = operand->data;
-    }
-    net_interval_t all = {0, 1};
-    for (int32_t axis = nest->blocks[operand - tile->operand].rank - 1; axis >= 0; --axis)
-        all.size *= operand->size[axis];
-    return all;
-}
-
 /* A phase of which the workers share out a loop: `all` of it. */
 static void compute_parts(const net_phase_t *phase, const net_tile_t *tile, net_range_t *range, int32_t loop,
                           net_interval_t all)
 {
-    const int32_t part = part_of(all.size, range->cores);
+    const int32_t part = part_of(all.size, range->cores), chained = phase->chained;
     for (;;) {
         const int32_t begin = net_claim(range->claimed) * part;
         if (begin >= all.size)
@@ -257,18 +243,32 @@ static void compute_parts(const net_phase_t *phase, const net_tile_t *tile, net_
         range->begin[loop] = all.start + begin;
         range->end[loop] = all.start + end;
         range->leader = begin == 0;
-        phase->body(tile, range);
+        for (int32_t i = 0; i <= chained; ++i) {
+            range->flat = phase[i].flat;
+            phase[i].body(tile, range);
+        }
     }
+}
+
+/* The elements of a tile that an element-wise phase walks. */
+static net_interval_t elements_of(const net_nest_t *nest, const net_phase_t *phase, const net_tile_t *tile)
+{
+    const int32_t b = phase->flat[0];
+    net_interval_t all = {0, 1};
+    for (int32_t axis = nest->blocks[b].rank - 1; axis >= 0; --axis)
+        all.size *= tile->operand[b].size[axis];
+    return all;
 }
 
 OWN_FRAME static void compute(net_walker_t *w, int32_t p, int32_t core, int32_t cores)
 {
     const net_tile_t *const tile = w->tile;
-    const net_phase_t phase = w->nest->work.phases[p];
+    const net_phase_t *const phase = &w->nest->work.phases[p];
     net_range_t range; /* set field by field: clearing what no loop uses would take longer than a barrier */
     range.core = core;
     range.cores = cores;
-    range.first = tile->first;
+    const int32_t restart = w->nest->work.head.restart;
+    range.first = tile->first && (restart < 0 || *(const uint8_t *)tile->operand[restart].data);
     range.last = tile->last;
     range.leader = core == 0;
     range.claimed = &w->claimed[p];
@@ -276,12 +276,12 @@ OWN_FRAME static void compute(net_walker_t *w, int32_t p, int32_t core, int32_t 
         range.begin[i] = tile->loop[i].start;
         range.end[i] = tile->loop[i].start + tile->loop[i].size;
     }
-    if (phase.core_loop >= 0)
-        compute_parts(&phase, tile, &range, phase.core_loop, tile->loop[phase.core_loop]);
-    else if (phase.core_loop == NET_FLAT)
-        compute_parts(&phase, tile, &range, 0, flatten(w->nest, &phase, tile, &range));
-    else if (phase.core_loop == NET_TEAM || core == 0)
-        phase.body(tile, &range);
+    if (phase->core_loop >= 0)
+        compute_parts(phase, tile, &range, phase->core_loop, tile->loop[phase->core_loop]);
+    else if (phase->core_loop == NET_FLAT)
+        compute_parts(phase, tile, &range, 0, elements_of(w->nest, phase, tile));
+    else if (phase->core_loop == NET_TEAM || core == 0)
+        phase->body(tile, &range);
 }
 
 void net_walk(void *argument)
@@ -295,7 +295,7 @@ void net_walk(void *argument)
     while (w->tile) {
         const net_work_t *const work = &w->nest->work.head;
         const int32_t count = w->tile->last ? work->phase_count : work->each_tile;
-        for (int32_t p = 0; p < count; ++p) {
+        for (int32_t p = 0; p < count; p += 1 + w->nest->work.phases[p].chained) {
             if (core == 0 && p == work->each_tile - 1) /* where most of the work is, and is claimed */
                 work_behind(w);
             compute(w, p, core, cores);
