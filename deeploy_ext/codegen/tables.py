@@ -103,7 +103,8 @@ class Tables:
         staged = any(block.stage != "none" for block in group.blocks)
         refilled = any(block.loaded and block.stored for block in group.blocks)
         flags = _flags(_simple(group, homes), staged, refilled)
-        head = f"{{{len(phases)}, {group.behind + 1}, {len(rows)}, {-1 if restart is None else restart}, {flags}, {group.scratch}, {group.scratch_bytes}}}"
+        counts = f"{len(phases)}, {group.behind + 1}, {len(rows)}, {-1 if restart is None else restart}"
+        head = f"{{{counts}, {flags}, {group.scratch}, {group.scratch_bytes}}}"
         kind = f"struct {{ net_work_t head; net_phase_t phases[{len(phases)}]; net_block_t blocks[{len(rows)}]; }}"
         return self._define("work", kind, f"{head}, {{{', '.join(phases)}}}, {{{wrap(rows)}}}")
 

@@ -70,7 +70,7 @@ class Access:
         index: one affine index per axis of ``view``; ``None`` means the whole axis.
         view: shape under which the (contiguous) operand is seen; ``()`` means as it is.
         start: for writes: how the region starts on the first tile of a reduction: ``none`` (written once), ``zero``, ``sum``
-            (zero, and what is added is a plain sum: the body may as well go on from any other), ``seed`` (from another operand).
+            (zero, and what follows is a plain sum, which may as well go on from any other), ``seed`` (from another operand).
     """
 
     operand: str

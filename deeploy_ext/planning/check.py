@@ -113,9 +113,7 @@ def _phases(group: Group) -> list[tuple[int, str]]:
     return list(dict.fromkeys((body.node, body.phase) for body in group.bodies))
 
 
-def _check_placements(
-    flow: Flow, steps: Sequence[Step], plan: Plan, homes: dict[str, Placement], target: Target
-) -> None:
+def _check_placements(flow: Flow, steps: Sequence[Step], plan: Plan, homes: dict[str, Placement], target: Target) -> None:
     program, room_of = flow.program, _tensor_room(plan, target)
     touched: dict[str, list[int]] = {}
     for position, step in enumerate(steps):
@@ -245,9 +243,7 @@ def _check_body(where: str, phase: Phase, body: BodyPlan, group: Group, variants
         raise _fail(where, f"variant '{body.variant}' does not suit its tiles")
 
 
-def _check_team(
-    where: str, nest: Nest, group: Group, bodies: Sequence[BodyPlan], tiling: Tiling, target: Target
-) -> None:
+def _check_team(where: str, nest: Nest, group: Group, bodies: Sequence[BodyPlan], tiling: Tiling, target: Target) -> None:
     """The steps are those of the operator's team kernel, and its scratch is large enough."""
     steps = nest.kernel.steps if nest.kernel else ()
     if tuple(body.variant for body in bodies) != steps or any(body.core_loop is not None for body in bodies):

@@ -74,7 +74,7 @@ def kernel_features(tiling: Tiling, machine: Machine) -> dict[str, float]:
 
 
 def _flats(tiling: Tiling, machine: Machine) -> Iterator[tuple[tuple[str, float, int], bool]]:
-    """Of every element-wise node around the main one: work, elements of all operands, tiles; and whether a barrier is before it."""
+    """Of every element-wise node beside the main one: work, elements of all operands, tiles; whether a barrier is before it."""
     nest = tiling.nest
     tiles = math.prod(loop.count for loop in tiling.loop_plans())
     results = math.prod(loop.count for loop in tiling.loop_plans() if not loop.reduction)

@@ -59,7 +59,9 @@ def nest_of(group: Group, calls: Sequence[Call], flow: Flow) -> Nest | None:
     return make_nest(calls[0], tuple(phases[name] for name in group.phases), group.team)
 
 
-def group_figures(group: Group, nest: Nest, homes: Mapping[str, Placement], flow: Flow, machine: Machine) -> tuple[Transfers, Cycles]:
+def group_figures(
+    group: Group, nest: Nest, homes: Mapping[str, Placement], flow: Flow, machine: Machine
+) -> tuple[Transfers, Cycles]:
     """Transfers and predicted cycles of one group, from its tile sizes, order, buffering and staging."""
     tiling = Tiling(nest, tuple(loop.tile for loop in group.loops))
     transfers = Transfers()

@@ -114,7 +114,9 @@ class _Joint:
             return None
         flats = [self._flat(place) for place in range(len(self.step)) if place != self.main]
         before, after = tuple(flats[: self.main]), tuple(flats[self.main :])
-        return replace(self.core, splittable=splittable, operands=tuple(operands), before=before, after=after, continued=continued)
+        return replace(
+            self.core, splittable=splittable, operands=tuple(operands), before=before, after=after, continued=continued
+        )
 
     def _main_relations(self) -> None:
         """Relations of the main node's tensors, as far as each has one only."""
@@ -199,7 +201,14 @@ class _Joint:
             for before, after in pairs:
                 a, b = _of(operands, place, before), _of(operands, place, after)
                 updated = (before, after) in operator.state
-                if a is b or a.stored or b.loaded or (a.loaded and b.stored and not updated) or a.item != b.item or a.view != b.view:
+                if (
+                    a is b
+                    or a.stored
+                    or b.loaded
+                    or (a.loaded and b.stored and not updated)
+                    or a.item != b.item
+                    or a.view != b.view
+                ):
                     continue
                 index = {access.index for access in (*a.accesses, *b.accesses)}
                 if len(index) > 1 or (place <= self.main and not splittable <= loops_of(a.accesses[0])):

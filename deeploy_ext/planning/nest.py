@@ -17,7 +17,6 @@ from deeploy_ext.operators.relations import Affine
 from deeploy_ext.operators.spec import Access, Loop, Phase, TeamKernel
 from deeploy_ext.planning.plan import AxisPlan, LoopPlan, Use
 
-
 NOWHERE = ""
 """Instead of a level: the home of what lives in its tile only."""
 
@@ -153,12 +152,10 @@ def _operands(call: Call, phases: Sequence[Phase]) -> tuple[Operand, ...]:
         if name in accesses:
             kind = call.invocation[name]
             view = accesses[name][0].view or kind.shape or (1,)
-            found.append(
-                Operand(
-                    name, call.operands[name], kind.dtype.itemsize, view, tuple(accesses[name]), name in loaded,
-                    name in written, (Use(0, name),),
-                )  # fmt: skip
-            )
+            loaded_stored = name in loaded, name in written
+            uses = (Use(0, name),)
+            item = kind.dtype.itemsize
+            found.append(Operand(name, call.operands[name], item, view, tuple(accesses[name]), *loaded_stored, uses))
     return tuple(found)
 
 

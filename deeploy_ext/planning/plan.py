@@ -116,13 +116,15 @@ class BlockPlan:
 
 @dataclass(frozen=True)
 class BodyPlan:
-    """One phase computed on each tile: the loop the cores split (None: one core) and the chosen variant ("" or "runtime").
+    """One phase computed on each tile.
 
-    :data:`CONTINUED` as variant: nothing is computed, the main node's sum goes on from that of this one.
-
-    ``node`` is its place in the group. ``team``: a step of a team kernel, ``variant``, whose workers share the work out
-    themselves. ``flat``: blocks of the operands of an element-wise node, what it writes first; the cores share out all elements of their
-    boxes.
+    Attributes:
+        core_loop: the loop that the cores split; None: one core, or see ``team`` and ``flat``.
+        variant: the chosen one, "" or "runtime"; :data:`CONTINUED`: nothing is computed.
+        team: a step of a team kernel, ``variant``, whose workers share the work out themselves.
+        node: place in the group.
+        flat: blocks of the operands of an element-wise node, what it writes first; the cores share out all elements of their
+            boxes.
     """
 
     phase: str
@@ -180,7 +182,7 @@ class Group:
         return tuple(body for body in self.bodies if body.variant != CONTINUED)
 
     def chain(self, place: int) -> int:
-        """How many element-wise bodies, of those computed, go on with the elements of the one at a place: no barrier between."""
+        """How many element-wise bodies, of those computed, go on with the elements of the one at a place, without a barrier."""
         bodies, found = self.computed, 0
         if bodies[place].flat:
             axes = self.blocks[bodies[place].flat[0]].axes

@@ -16,7 +16,18 @@ from deeploy_ext.planning.fusion import joined_steps
 from deeploy_ext.planning.joint import flat_blocks, flat_phase, join
 from deeploy_ext.planning.nest import NOWHERE, Nest, nests_of
 from deeploy_ext.planning.placement import place, promote, requests_of
-from deeploy_ext.planning.plan import CONTIGUOUS, CONTINUED, MAX_OPERANDS, MAX_PHASES, AxisPlan, BlockPlan, BodyPlan, Group, Placement, Plan
+from deeploy_ext.planning.plan import (
+    CONTIGUOUS,
+    CONTINUED,
+    MAX_OPERANDS,
+    MAX_PHASES,
+    AxisPlan,
+    BlockPlan,
+    BodyPlan,
+    Group,
+    Placement,
+    Plan,
+)
 from deeploy_ext.planning.search import Choice, NestSearch, Room
 from deeploy_ext.planning.steps import Flow, Step, single_steps, step_name
 from deeploy_ext.planning.storage import storages_of

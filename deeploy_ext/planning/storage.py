@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.graph.program import Call
 from deeploy_ext.planning.steps import Flow, Step
 
 
@@ -69,7 +69,7 @@ def in_place_pairs(flow: Flow, step: Step) -> Iterator[tuple[str, str]]:
     internal = flow.internal(step)
     sources: dict[str, list[str]] = {}
     readers = [{flow.tensor(value) for value in call.reads} for call in step]
-    for call, (before, after) in ((call, pair) for call in step for pair in _pairs(call)):
+    for before, after in (pair for call in step for pair in _pairs(call)):
         found = sources.get(flow.tensor(before), []) if flow.tensor(before) in internal else [before]
         if flow.tensor(after) in internal:
             sources.setdefault(flow.tensor(after), []).extend(found)

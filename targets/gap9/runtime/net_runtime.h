@@ -11,7 +11,7 @@
 
 #include "pmsis.h"
 
-#define NET_RUNTIME_BYTES 7168 /* L1 that the walker uses; as in target.toml */
+#define NET_RUNTIME_BYTES 6144 /* L1 that the walker uses; as in target.toml */
 #define NET_MAX_LOOPS 8
 #define NET_MAX_RANK 4
 #define NET_MAX_OPERANDS 14

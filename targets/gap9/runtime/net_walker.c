@@ -295,10 +295,11 @@ void net_walk(void *argument)
     while (w->tile) {
         const net_work_t *const work = &w->nest->work.head;
         const int32_t count = w->tile->last ? work->phase_count : work->each_tile;
-        for (int32_t p = 0; p < count; p += 1 + w->nest->work.phases[p].chained) {
+        for (int32_t p = 0; p < count;) {
             if (core == 0 && p == work->each_tile - 1) /* where most of the work is, and is claimed */
                 work_behind(w);
             compute(w, p, core, cores);
+            p += 1 + w->nest->work.phases[p].chained; /* behind the barrier worker 0 may turn to another nest */
             pi_cl_team_barrier();
         }
         if (core == 0)
