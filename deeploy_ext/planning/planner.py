@@ -145,8 +145,10 @@ class _Planner:
 
     def _best(self, step: Step, levels: dict[str, str], stage_room: int) -> tuple[int, tuple[Choice, ...]] | None:
         """The cheapest of the ways to run a step, and its choices; None when none fits."""
-        room = Room(self.l1_arena, stage_room, self.options.double_buffer)
-        key = (*self._memo_key(step, levels), room)
+        key = self._memo_key(step, levels)
+        staged = any("L3" in homes for *_, homes, _ in key)
+        room = Room(self.l1_arena, stage_room if staged else 0, self.options.double_buffer)
+        key = (*key, room)
         if key not in self.memo:
             found: list[tuple[int, tuple[Choice, ...]]] = []
             for way, nests in enumerate(self._nests(step)):
