@@ -1,4 +1,4 @@
-"""Nests of several nodes: which may be joined, what stays in the tile, and that any chain of operators gives a plan that holds."""
+"""Nests of several nodes: which may be joined, what stays in the tile; any chain of operators gives a plan that holds."""
 
 from __future__ import annotations
 
@@ -133,7 +133,9 @@ def test_faults_of_joint_groups_are_found(made: Made) -> None:
         "a body is missing": changed(plan, joint, bodies=joint.bodies[:-1]),
         "other operands": changed(plan, joint, bodies=(*joint.bodies[:-1], replace(joint.bodies[-1], flat=(0, 0)))),
         "a sum that is added again": changed(
-            plan, continued, bodies=tuple(replace(b, variant="" if b.variant == CONTINUED else b.variant) for b in continued.bodies)
+            plan,
+            continued,
+            bodies=tuple(replace(b, variant="" if b.variant == CONTINUED else b.variant) for b in continued.bodies),
         ),
         "a result that is not stored": changed(plan, joint, blocks=tuple(replace(b, stored=False) for b in joint.blocks)),
     }
