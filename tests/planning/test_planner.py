@@ -152,12 +152,12 @@ def test_every_value_is_still_in_its_place_when_it_is_read(net: str, promote: bo
     flow, calls = Flow(made.program), {(call.entry, call.name): call for call in made.program.calls}
     steps = [tuple(calls[entry, name] for name in nodes) for entry, nodes in made.plan.schedule]
     for step in steps * 2:
-        inside = flow.internal(step)
+        inside, computed = flow.internal(step), {value for call in step for value in call.writes}
         for call in step:
             for value in call.reads:
-                if flow.tensor(value) not in inside:
+                if flow.tensor(value) not in computed:
                     assert {contents.get(cell) for cell in cells(value)} == {root(value)}, (call.name, value)
-        for value in (value for call in step for value in call.writes if value not in inside):
+        for value in sorted(computed - inside):
             contents.update(dict.fromkeys(cells(value), root(value)))
 
 
