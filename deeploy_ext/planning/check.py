@@ -11,12 +11,14 @@ from itertools import combinations, product
 
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Program
-from deeploy_ext.operators.spec import Phase, Variant
+from deeploy_ext.operators.spec import KERNELS, Phase, Variant
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import may_share
 from deeploy_ext.planning.figures import nest_of
 from deeploy_ext.planning.joint import flat_blocks
 from deeploy_ext.planning.nest import NOWHERE, Nest, Tiling, row_of
 from deeploy_ext.planning.plan import CONTIGUOUS, CONTINUED, BlockPlan, BodyPlan, Group, Placement, Plan
+from deeploy_ext.planning.schedule import in_order
 from deeploy_ext.planning.steps import Flow, Step
 from deeploy_ext.planning.target import Target, load_target
 
@@ -35,7 +37,8 @@ def check_plan(program: Program, plan: Plan) -> None:
         PlanError: names the group or storage, and what does not hold.
     """
     target = load_target(plan.target)
-    _check_memory(plan, target, len(program.calls))
+    _check_memory(plan, target, program)
+    program = in_plan_order(program, plan)
     homes = {value: placement for placement in plan.placements for value in placement.values}
     values = [value for placement in plan.placements for value in placement.values]
     if len(values) != len(set(values)):
@@ -50,12 +53,29 @@ def check_plan(program: Program, plan: Plan) -> None:
         _check_group(steps[position], position, group, plan, homes, target, room, flow)
 
 
-def _check_memory(plan: Plan, target: Target, nodes: int) -> None:
+def in_plan_order(program: Program, plan: Plan) -> Program:
+    """The program with its nodes in the order of the plan's groups, which is proven to be a valid one.
+
+    Raises:
+        PlanError: a node is missing, or runs before one that it has to wait for.
+    """
+    if plan.entries != program.entries:
+        raise _fail("entries", f"{list(plan.entries)} are not the program's {list(program.entries)}")
+    try:
+        return in_order(program, list(dict.fromkeys((g.entry, name) for g in plan.groups for name in g.nodes)))
+    except ValueError as error:
+        raise _fail("order", str(error)) from error
+
+
+def _check_memory(plan: Plan, target: Target, program: Program) -> None:
     """The levels are the target's, what is reserved there is what the program needs, and no more is used than there is."""
     cores = plan.options.get("cores")
     if type(cores) is not int or not 1 <= cores <= target.cores:
         raise _fail("option 'cores'", f"{cores!r} is not a number from 1 to {target.cores}")
-    reserved = target.reserved(cores, nodes)
+    kernels = plan.options.get("kernels")
+    if kernels not in KERNELS:
+        raise _fail("option 'kernels'", f"{kernels!r} is none of {', '.join(KERNELS)}")
+    reserved = target.reserved(cores, code_bytes(program, target, kernels))
     if set(plan.memory) != set(reserved):
         raise _fail("memory", f"{', '.join(plan.memory) or 'no level'} is not {', '.join(reserved)} of target {target.name}")
     for level, use in plan.memory.items():

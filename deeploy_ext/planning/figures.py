@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import Machine, Transfers, compute_cycles, operand_transfers, predict
 from deeploy_ext.planning.joint import join
-from deeploy_ext.planning.nest import NOWHERE, Nest, Tiling, make_nest, volume
+from deeploy_ext.planning.nest import NOWHERE, Nest, Tiling, kernel_of_group, nest_of_group, volume
 from deeploy_ext.planning.plan import Cycles, Group, LevelUse, Placement, Plan, Traffic
 from deeploy_ext.planning.steps import Flow
 from deeploy_ext.planning.storage import lower_bound
@@ -25,21 +26,41 @@ def memory_use(
     reserved: Mapping[str, int],
     target: Target,
 ) -> dict[str, LevelUse]:
-    """Bytes used per level: the highest address in use, plus what is reserved; and the largest sum of live bytes."""
+    """Bytes used per level: the highest address in use, plus what is reserved; and the largest sum of live bytes.
+
+    Staging buffers live while their nest runs. What a nest has in L1 is its own choice, so there the bound is what is used.
+    """
     found: dict[str, LevelUse] = {}
     for name, level in target.levels.items():
         here = [p for p in placements if p.level == name]
         ends = [p.address + level.align(p.bytes) for p in here]
-        bound = lower_bound({p.storage: (level.align(p.bytes), p.first, p.last) for p in here})
+        live = {p.storage: (level.align(p.bytes), p.first, p.last) for p in here}
         extra = reserved[name]
         if name == "L1":
             ends += [slot + b.bytes for g in groups for b in g.blocks for slot in b.slots]
             ends += [g.scratch + level.align(g.scratch_bytes) for g in groups]
             extra -= target.runtime_bytes  # the runtime's state is the start of the block
-            bound = max(ends, default=0)
+            live = {"blocks": (max(ends, default=0), 0, 0)}
         elif name == "L2":
             ends += [slot + b.stage_bytes for g in groups for b in g.blocks for slot in b.stage_slots]
+            live |= {f"stage {at}": (size, at, at) for at, size in staged_bytes(groups).items()}
+        bound = lower_bound(live)
         found[name] = LevelUse(capacity[name], reserved[name], max(ends, default=0) + extra, bound + extra)
+    return found
+
+
+def positions_of(groups: Sequence[Group]) -> tuple[int, ...]:
+    """Schedule position of every nest: nests of one node, one after the other, share it."""
+    at: dict[tuple[str, str], int] = {}
+    return tuple(at.setdefault((group.entry, group.node), len(at)) for group in groups)
+
+
+def staged_bytes(groups: Sequence[Group]) -> dict[int, int]:
+    """Bytes of L2 that staging buffers take at each schedule position."""
+    found: dict[int, int] = {}
+    for group, position in zip(groups, positions_of(groups), strict=True):
+        size = sum(block.stage_bytes * len(block.stage_slots) for block in group.blocks)
+        found[position] = max(found.get(position, 0), size)
     return found
 
 
@@ -53,10 +74,11 @@ def total_traffic(entries: Sequence[str], moved: Sequence[tuple[str, Transfers]]
 
 def nest_of(group: Group, calls: Sequence[Call], flow: Flow) -> Nest | None:
     """The nest that a group runs, from its nodes and phases; None: nodes like these do not make one."""
-    if len(calls) > 1:
-        return join(tuple(calls), flow, group.team)
-    phases = {phase.name: phase for phase in calls[0].invocation.operator.phases(calls[0].invocation)}
-    return make_nest(calls[0], tuple(phases[name] for name in group.phases), group.team)
+    if len(calls) == 1:
+        return nest_of_group(calls[0], group)
+    if not 0 <= group.main < len(calls):
+        return None
+    return join(tuple(calls), flow, kernel_of_group(calls[group.main], group))
 
 
 def group_figures(
@@ -89,7 +111,7 @@ def with_figures(plan: Plan, program: Program, target: Target, capacity: Mapping
     groups = tuple(replace(g, cycles=cycles) for g, (_, cycles) in zip(plan.groups, made, strict=True))
     moved = [(g.entry, transfers) for g, (transfers, _) in zip(groups, made, strict=True)]
     capacities = {name: capacity.get(name) or use.capacity for name, use in plan.memory.items()}
-    reserved = target.reserved(cores, len(program.calls))
+    reserved = target.reserved(cores, code_bytes(program, target, plan.options["kernels"]))
     return replace(
         plan,
         options=plan.options | {"l1": capacities["L1"], "l2": capacities["L2"]},

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from deeploy_ext.graph.program import Call
 from deeploy_ext.operators.relations import Affine
-from deeploy_ext.operators.spec import Access, Loop, Phase
-from deeploy_ext.planning.nest import Flat, Nest, Operand, loops_of, make_nest
+from deeploy_ext.operators.spec import Access, Loop, Phase, TeamKernel
+from deeploy_ext.planning.nest import Flat, Nest, Operand, kernels_of, loops_of, make_nest
 from deeploy_ext.planning.plan import MAX_FLAT, Use
 from deeploy_ext.planning.steps import Flow, Step
 
@@ -73,25 +73,35 @@ def _is_scalar(call: Call, access: Access) -> bool:
     return math.prod(_view(call, access)) == 1 and not loops_of(access)
 
 
-def join(step: Step, flow: Flow, fast: bool = True) -> Nest | None:
-    """The one nest that computes all nodes of a step; None: there is none.
+def joins(step: Step, flow: Flow, kernels: str = "fast") -> tuple[Nest, ...]:
+    """The nests that compute all nodes of a step, one for each kernel of the main one that ``kernels`` allows; (): none does.
 
-    The nodes are in an order in which they may run. ``fast`` is as for :func:`~deeploy_ext.planning.nest.nests_of`.
+    The nodes are in an order in which they may run.
     """
-    flats = [flat_phase(call) for call in step]
-    mains = [place for place, phase in enumerate(flats) if phase is None] or [0]
-    if len(mains) > 1:
-        return None
-    return _Joint(step, mains[0], flow, fast).nest()
+    main = _main(step)
+    choices = kernels_of(step[main], kernels) if main is not None else ()
+    return tuple(nest for kernel in choices or (None,) if (nest := join(step, flow, kernel)))
+
+
+def join(step: Step, flow: Flow, kernel: TeamKernel | None = None) -> Nest | None:
+    """As :func:`joins`, with one kernel of the main node, or with its portable bodies."""
+    main = _main(step)
+    return None if main is None else _Joint(step, main, flow, kernel).nest()
+
+
+def _main(step: Step) -> int | None:
+    """The one node that is not element-wise, or the first if all are; None if there are several."""
+    mains = [place for place, call in enumerate(step) if flat_phase(call) is None] or [0]
+    return mains[0] if len(mains) == 1 else None
 
 
 class _Joint:
     """A nest in the making."""
 
-    def __init__(self, step: Step, main: int, flow: Flow, fast: bool) -> None:
+    def __init__(self, step: Step, main: int, flow: Flow, kernel: TeamKernel | None) -> None:
         self.step, self.main, self.flow = step, main, flow
         call = step[main]
-        self.core = make_nest(call, call.invocation.operator.phases(call.invocation), fast)
+        self.core = make_nest(call, call.invocation.operator.phases(call.invocation), kernel)
         self.internal = flow.internal(step)
         self.phases: list[tuple[Phase, ...]] = [()] * len(step)
         self.phases[main] = self.core.phases
@@ -233,7 +243,7 @@ class _Joint:
             continues = self.step[place].invocation.operator.continues
             if write.start != "sum" or continues is None:
                 continue
-            total, value, _, _ = continues
+            total, value, _ = continues
             a, b = _of(operands, place, value), _of(operands, place, total)
             if a.loaded or a.stored or a.uses != (Use(self.main, write.operand), Use(place, value)):
                 continue

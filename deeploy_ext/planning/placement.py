@@ -50,7 +50,7 @@ _TRIES = 16
 def _fits(storages: Sequence[Storage], alignment: int, room: int) -> bool:
     wanted = requests_of(storages, alignment)
     live = {r.name: (r.bytes, r.first, r.last) for r in wanted}
-    return lower_bound(live) <= room and peak(wanted, pack(wanted)) <= room
+    return lower_bound(live) <= room and peak(wanted, pack(wanted, room=room)) <= room
 
 
 def place(storages: Sequence[Storage], levels: dict[str, str], target: Target, room: dict[str, int]) -> tuple[Placement, ...]:

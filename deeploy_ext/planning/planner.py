@@ -10,10 +10,11 @@ from deeploy_ext.errors import BadInputError, InfeasibleError
 from deeploy_ext.graph.program import Program
 from deeploy_ext.operators.spec import Phase
 from deeploy_ext.planning.allocation import pack, peak
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import Machine, Transfers, core_loop
 from deeploy_ext.planning.figures import memory_use, total_traffic
 from deeploy_ext.planning.fusion import joined_steps
-from deeploy_ext.planning.joint import flat_blocks, flat_phase, join
+from deeploy_ext.planning.joint import flat_blocks, flat_phase, joins
 from deeploy_ext.planning.nest import NOWHERE, Nest, nests_of
 from deeploy_ext.planning.placement import place, promote, requests_of
 from deeploy_ext.planning.plan import (
@@ -66,7 +67,7 @@ class _Planner:
         self.capacity = {name: level.capacity for name, level in target.levels.items()}
         self.capacity["L1"] = options.l1 or self.capacity["L1"]
         self.capacity["L2"] = options.l2 or self.capacity["L2"]
-        self.reserved = target.reserved(self.cores, len(program.calls))
+        self.reserved = target.reserved(self.cores, code_bytes(program, target, options.kernels))
         self.blocks_base = target.runtime_bytes + sum(self._aligned_l1(self._size(a)) for a in program.arguments)
         self.l1_arena = self.capacity["L1"] - self.reserved["L1"] + target.runtime_bytes - self.blocks_base
         self.room = {name: self.capacity[name] - self.reserved[name] for name in self.capacity}
@@ -164,11 +165,10 @@ class _Planner:
         return sum(c.cycles.total for c in found[1]) if found else None
 
     def _nests(self, step: Step) -> tuple[tuple[Nest, ...], ...]:
-        fast = self.options.kernels == "fast"
         if len(step) == 1:
-            return nests_of(step[0], fast)
-        joint = join(step, self.flow, fast)
-        return ((joint,),) if joint and len(joint.operands) <= MAX_OPERANDS and joint.steps <= MAX_PHASES else ()
+            return nests_of(step[0], self.options.kernels)
+        joint = joins(step, self.flow, self.options.kernels)
+        return tuple((nest,) for nest in joint if len(nest.operands) <= MAX_OPERANDS and nest.steps <= MAX_PHASES)
 
     def _memo_key(self, step: Step, levels: Mapping[str, str]) -> tuple[Any, ...]:
         """Nodes of the same operators, attributes, shapes, levels and connections get the same tiles."""

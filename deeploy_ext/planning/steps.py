@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
-from deeploy_ext.graph.lower import root
-from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.graph.program import Call, Program, root
 
 Step = tuple[Call, ...]
 """Nodes that one tile nest computes, in order; a node of several phases may take several nests, then it is alone."""

@@ -48,12 +48,15 @@ def storages_of(flow: Flow, steps: Sequence[Step]) -> tuple[dict[str, str], tupl
                 positions.setdefault(owner[value], []).append(position)
     persistent = {owner[value] for value in program.persistent}
     last = len(steps) - 1
+    members_of: dict[str, list[str]] = {}
+    for value in program.values:
+        members_of.setdefault(owner[value], []).append(value)
     storages: list[Storage] = []
     for name in dict.fromkeys(owner.values()):
         used = positions.get(name, [])
         if name in program.arguments or not (used or name in persistent):
             continue
-        members = tuple(v for v in program.values if owner[v] == name)
+        members = tuple(members_of[name])
         size = max(program.values[v].bytes for v in members)
         keeps = name in persistent
         storages.append(Storage(name, size, members, 0 if keeps else min(used), last if keeps else max(used), keeps, len(used)))
@@ -89,6 +92,9 @@ def _share(flow: Flow, steps: Sequence[Step]) -> dict[str, str]:
     """Forced sharing first, then outputs computed in place where the input is not needed any more."""
     program = flow.program
     owner = {value: flow.root(value) for value in program.values}
+    members: dict[str, list[str]] = {}
+    for value, name in owner.items():
+        members.setdefault(name, []).append(value)
     last_read: dict[str, int] = {}
     for position, step in enumerate(steps):
         for value in (value for call in step for value in call.reads):
@@ -105,15 +111,11 @@ def _share(flow: Flow, steps: Sequence[Step]) -> dict[str, str]:
             if owner[after] in {owner[v] for v in read}:
                 continue
             last_read[owner[before]] = last_read.get(owner[after], position)
-            _merge(owner, owner[after], owner[before])
+            moved = members.pop(owner[after])
+            members[owner[before]] += moved
+            owner.update(dict.fromkeys(moved, owner[before]))
             placed.add(after)
     return owner
-
-
-def _merge(owner: dict[str, str], old: str, new: str) -> None:
-    for value, name in owner.items():
-        if name == old:
-            owner[value] = new
 
 
 def lower_bound(storages: Mapping[str, tuple[int, int, int]]) -> int:

@@ -12,24 +12,24 @@
 
 const net_tensor_t net_tensors[NET_TENSOR_COUNT] = {
     {"image", NET_DATA, NET_L2, 1808, 704},
-    {"labels", NET_DATA, NET_L2, 5568, 4},
-    {"loss", NET_LOSS, NET_L2, 5576, 4},
+    {"labels", NET_DATA, NET_L2, 5544, 4},
+    {"loss", NET_LOSS, NET_L2, 5552, 4},
     {"conv1_weight", NET_PARAMETER, NET_L2, 4432, 360},
     {"bn1_scale", NET_PARAMETER, NET_L2, 5352, 20},
     {"bn1_bias", NET_PARAMETER, NET_L2, 5280, 20},
     {"conv2_weight", NET_PARAMETER, NET_L2, 0, 900},
     {"classifier_weight", NET_PARAMETER, NET_L2, 5152, 60},
-    {"classifier_bias", NET_PARAMETER, NET_L2, 5520, 12},
+    {"classifier_bias", NET_PARAMETER, NET_L2, 5496, 12},
     {"conv1_weight", NET_GRADIENT, NET_L2, 4792, 360},
     {"bn1_scale", NET_GRADIENT, NET_L2, 5376, 20},
     {"bn1_bias", NET_GRADIENT, NET_L2, 5304, 20},
     {"conv2_weight", NET_GRADIENT, NET_L2, 904, 900},
     {"classifier_weight", NET_GRADIENT, NET_L2, 5216, 60},
-    {"classifier_bias", NET_GRADIENT, NET_L2, 5536, 12},
+    {"classifier_bias", NET_GRADIENT, NET_L2, 5512, 12},
     {"bn1_mean", NET_STATE, NET_L2, 5328, 20},
     {"bn1_var", NET_STATE, NET_L2, 5400, 20},
-    {"loss_grad/one", NET_CONSTANT, NET_L2, 5584, 4},
-    {"infer/classifier_out", NET_PREDICTION, NET_L2, 5552, 12},
+    {"loss_grad/one", NET_CONSTANT, NET_L2, 5560, 4},
+    {"infer/classifier_out", NET_PREDICTION, NET_L2, 5528, 12},
 };
 
 /* ---- kernels --------------------------------------------------------------------------------------------------- */
@@ -490,6 +490,50 @@ static void InPlaceAccumulatorV2_main_1(const net_tile_t *tile, const net_range_
 
 static void Gemm_main_2(const net_tile_t *tile, const net_range_t *range)
 {
+    enum { LOOP_M = 0, LOOP_N = 1 }; /* loops */
+    const net_operand_t *const A_box = &tile->operand[0];
+    const float *const A = A_box->data;
+    const net_operand_t *const B_box = &tile->operand[1];
+    const float *const B = B_box->data;
+    float *const Y = tile->operand[2].data;
+    int32_t m = range->begin[LOOP_M];
+    for (; m + 4 <= range->end[LOOP_M]; m += 4) {
+        const float a0 = A[m - A_box->start[1]], a1 = A[m + 1 - A_box->start[1]], a2 = A[m + 2 - A_box->start[1]], a3 = A[m + 3 - A_box->start[1]];
+        const float *B_0 = &B[range->begin[LOOP_N] - B_box->start[1]], *const end = B_0 + (range->end[LOOP_N] - range->begin[LOOP_N]);
+        const float *const stop = end - (range->end[LOOP_N] - range->begin[LOOP_N]) % 4;
+        float *Y_0 = &Y[(m - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_1 = &Y[(m + 1 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_2 = &Y[(m + 2 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_3 = &Y[(m + 3 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]];
+        while (B_0 != stop) {
+            const float b0 = B_0[0], b1 = B_0[1], b2 = B_0[2], b3 = B_0[3];
+            Y_0[0] = a0 * b0; Y_0[1] = a0 * b1; Y_0[2] = a0 * b2; Y_0[3] = a0 * b3;
+            Y_1[0] = a1 * b0; Y_1[1] = a1 * b1; Y_1[2] = a1 * b2; Y_1[3] = a1 * b3;
+            Y_2[0] = a2 * b0; Y_2[1] = a2 * b1; Y_2[2] = a2 * b2; Y_2[3] = a2 * b3;
+            Y_3[0] = a3 * b0; Y_3[1] = a3 * b1; Y_3[2] = a3 * b2; Y_3[3] = a3 * b3;
+            B_0 += 4;
+            Y_0 += 4; Y_1 += 4; Y_2 += 4; Y_3 += 4;
+        }
+        for (; B_0 != end; ++B_0) {
+            *Y_0++ = a0 * *B_0; *Y_1++ = a1 * *B_0; *Y_2++ = a2 * *B_0; *Y_3++ = a3 * *B_0;
+        }
+    }
+    for (; m < range->end[LOOP_M]; ++m) {
+        const float a0 = A[m - A_box->start[1]];
+        const float *B_0 = &B[range->begin[LOOP_N] - B_box->start[1]], *const end = B_0 + (range->end[LOOP_N] - range->begin[LOOP_N]);
+        const float *const stop = end - (range->end[LOOP_N] - range->begin[LOOP_N]) % 4;
+        float *Y_0 = &Y[(m - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]];
+        while (B_0 != stop) {
+            const float b0 = B_0[0], b1 = B_0[1], b2 = B_0[2], b3 = B_0[3];
+            Y_0[0] = a0 * b0; Y_0[1] = a0 * b1; Y_0[2] = a0 * b2; Y_0[3] = a0 * b3;
+            B_0 += 4;
+            Y_0 += 4;
+        }
+        for (; B_0 != end; ++B_0) {
+            *Y_0++ = a0 * *B_0;
+        }
+    }
+}
+
+static void Gemm_main_3(const net_tile_t *tile, const net_range_t *range)
+{
     enum { LOOP_M = 0, LOOP_N = 1, LOOP_K = 2 }; /* loops */
     const net_operand_t *const A_box = &tile->operand[0];
     const float *const A = A_box->data;
@@ -624,50 +668,6 @@ static void Gemm_main_2(const net_tile_t *tile, const net_range_t *range)
     }
 }
 
-static void Gemm_main_3(const net_tile_t *tile, const net_range_t *range)
-{
-    enum { LOOP_M = 0, LOOP_N = 1 }; /* loops */
-    const net_operand_t *const A_box = &tile->operand[0];
-    const float *const A = A_box->data;
-    const net_operand_t *const B_box = &tile->operand[1];
-    const float *const B = B_box->data;
-    float *const Y = tile->operand[2].data;
-    int32_t m = range->begin[LOOP_M];
-    for (; m + 4 <= range->end[LOOP_M]; m += 4) {
-        const float a0 = A[m - A_box->start[1]], a1 = A[m + 1 - A_box->start[1]], a2 = A[m + 2 - A_box->start[1]], a3 = A[m + 3 - A_box->start[1]];
-        const float *B_0 = &B[range->begin[LOOP_N] - B_box->start[1]], *const end = B_0 + (range->end[LOOP_N] - range->begin[LOOP_N]);
-        const float *const stop = end - (range->end[LOOP_N] - range->begin[LOOP_N]) % 4;
-        float *Y_0 = &Y[(m - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_1 = &Y[(m + 1 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_2 = &Y[(m + 2 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_3 = &Y[(m + 3 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]];
-        while (B_0 != stop) {
-            const float b0 = B_0[0], b1 = B_0[1], b2 = B_0[2], b3 = B_0[3];
-            Y_0[0] = a0 * b0; Y_0[1] = a0 * b1; Y_0[2] = a0 * b2; Y_0[3] = a0 * b3;
-            Y_1[0] = a1 * b0; Y_1[1] = a1 * b1; Y_1[2] = a1 * b2; Y_1[3] = a1 * b3;
-            Y_2[0] = a2 * b0; Y_2[1] = a2 * b1; Y_2[2] = a2 * b2; Y_2[3] = a2 * b3;
-            Y_3[0] = a3 * b0; Y_3[1] = a3 * b1; Y_3[2] = a3 * b2; Y_3[3] = a3 * b3;
-            B_0 += 4;
-            Y_0 += 4; Y_1 += 4; Y_2 += 4; Y_3 += 4;
-        }
-        for (; B_0 != end; ++B_0) {
-            *Y_0++ = a0 * *B_0; *Y_1++ = a1 * *B_0; *Y_2++ = a2 * *B_0; *Y_3++ = a3 * *B_0;
-        }
-    }
-    for (; m < range->end[LOOP_M]; ++m) {
-        const float a0 = A[m - A_box->start[1]];
-        const float *B_0 = &B[range->begin[LOOP_N] - B_box->start[1]], *const end = B_0 + (range->end[LOOP_N] - range->begin[LOOP_N]);
-        const float *const stop = end - (range->end[LOOP_N] - range->begin[LOOP_N]) % 4;
-        float *Y_0 = &Y[(m - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]];
-        while (B_0 != stop) {
-            const float b0 = B_0[0], b1 = B_0[1], b2 = B_0[2], b3 = B_0[3];
-            Y_0[0] = a0 * b0; Y_0[1] = a0 * b1; Y_0[2] = a0 * b2; Y_0[3] = a0 * b3;
-            B_0 += 4;
-            Y_0 += 4;
-        }
-        for (; B_0 != end; ++B_0) {
-            *Y_0++ = a0 * *B_0;
-        }
-    }
-}
-
 static void GlobalAveragePoolGrad_main_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_I0 = 0, LOOP_I1 = 1 }; /* loops */
@@ -784,63 +784,6 @@ static void ConvGradX_main_2(const net_tile_t *tile, const net_range_t *range)
     net_conv_4x4_3_1_true(&conv);
 }
 
-static void ConvGradW_main_1(const net_tile_t *tile, const net_range_t *range)
-{
-    enum { LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
-    const net_operand_t *const X_box = &tile->operand[1];
-    const float *const X = X_box->data;
-    enum { STRIDE_Y = 1, STRIDE_X = 1, PAD_TOP = 1, PAD_LEFT = 1 };
-    enum { DILATION_Y = 1, DILATION_X = 1 };
-    const int32_t rows = ((range->end[LOOP_OY] - range->begin[LOOP_OY]) - 1) * 1 + 3, columns = ((range->end[LOOP_OX] - range->begin[LOOP_OX]) - 1) * 1 + 3;
-    const net_pad_t pad = {
-        .source = X,
-        .padded = tile->scratch,
-        .channels = X_box->size[0] * X_box->size[1],
-        .rows = X_box->size[2],
-        .columns = X_box->size[3],
-        .source_row = X_box->stride[2],
-        .source_plane = X_box->stride[1],
-        .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
-        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
-        .padded_rows = rows,
-        .padded_row = columns,
-    };
-    net_pad_copy(range->core, range->cores, &pad);
-}
-
-static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
-{
-    enum { LOOP_CO = 1, LOOP_CI = 2, LOOP_N = 5, LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
-    const net_operand_t *const dY_box = &tile->operand[0];
-    const float *const dY = dY_box->data;
-    const net_operand_t *const dW_box = &tile->operand[2];
-    float *const dW = dW_box->data;
-    const int32_t rows = (range->end[LOOP_OY] - range->begin[LOOP_OY]), columns = (range->end[LOOP_OX] - range->begin[LOOP_OX]);
-    net_conv_w_t conv = {
-        .x = tile->scratch,
-        .dy = dY,
-        .dw = dW,
-        .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
-        .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
-        .rows = rows,
-        .columns = columns,
-        .x_row = (columns - 1) * 1 + 3,
-        .y_row = dY_box->stride[2],
-        .y_plane = dY_box->stride[1],
-        .w_out = dW_box->stride[0],
-        .parts = 1,
-        .part = 0,
-        .images = (range->end[LOOP_N] - range->begin[LOOP_N]),
-        .y_image = dY_box->stride[0],
-        .groups = 1,
-        .claimed = range->claimed,
-        .accumulate = !range->first,
-    };
-    conv.x_plane = conv.x_row * ((rows - 1) * 1 + 3);
-    conv.x_image = conv.in * conv.x_plane;
-    net_conv_grad_w_3_1_4(&conv);
-}
-
 static void Add_main_2(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_I0 = 0 }; /* loops */
@@ -949,7 +892,7 @@ static void InPlaceAccumulatorV2_main_2(const net_tile_t *tile, const net_range_
             range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
-static void ConvGradW_main_3(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradW_main_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[1];
@@ -957,6 +900,63 @@ static void ConvGradW_main_3(const net_tile_t *tile, const net_range_t *range)
     enum { STRIDE_Y = 2, STRIDE_X = 2, PAD_TOP = 1, PAD_LEFT = 1 };
     enum { DILATION_Y = 1, DILATION_X = 1 };
     const int32_t rows = ((range->end[LOOP_OY] - range->begin[LOOP_OY]) - 1) * 2 + 3, columns = ((range->end[LOOP_OX] - range->begin[LOOP_OX]) - 1) * 2 + 3;
+    const net_pad_t pad = {
+        .source = X,
+        .padded = tile->scratch,
+        .channels = X_box->size[0] * X_box->size[1],
+        .rows = X_box->size[2],
+        .columns = X_box->size[3],
+        .source_row = X_box->stride[2],
+        .source_plane = X_box->stride[1],
+        .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
+        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
+        .padded_rows = rows,
+        .padded_row = columns,
+    };
+    net_pad_copy(range->core, range->cores, &pad);
+}
+
+static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
+{
+    enum { LOOP_CO = 1, LOOP_CI = 2, LOOP_N = 5, LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
+    const net_operand_t *const dY_box = &tile->operand[0];
+    const float *const dY = dY_box->data;
+    const net_operand_t *const dW_box = &tile->operand[2];
+    float *const dW = dW_box->data;
+    const int32_t rows = (range->end[LOOP_OY] - range->begin[LOOP_OY]), columns = (range->end[LOOP_OX] - range->begin[LOOP_OX]);
+    net_conv_w_t conv = {
+        .x = tile->scratch,
+        .dy = dY,
+        .dw = dW,
+        .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
+        .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
+        .rows = rows,
+        .columns = columns,
+        .x_row = (columns - 1) * 2 + 3,
+        .y_row = dY_box->stride[2],
+        .y_plane = dY_box->stride[1],
+        .w_out = dW_box->stride[0],
+        .parts = 1,
+        .part = 0,
+        .images = (range->end[LOOP_N] - range->begin[LOOP_N]),
+        .y_image = dY_box->stride[0],
+        .groups = 1,
+        .claimed = range->claimed,
+        .accumulate = !range->first,
+    };
+    conv.x_plane = conv.x_row * ((rows - 1) * 2 + 3);
+    conv.x_image = conv.in * conv.x_plane;
+    net_conv_grad_w_3_2_4(&conv);
+}
+
+static void ConvGradW_main_3(const net_tile_t *tile, const net_range_t *range)
+{
+    enum { LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
+    const net_operand_t *const X_box = &tile->operand[1];
+    const float *const X = X_box->data;
+    enum { STRIDE_Y = 1, STRIDE_X = 1, PAD_TOP = 1, PAD_LEFT = 1 };
+    enum { DILATION_Y = 1, DILATION_X = 1 };
+    const int32_t rows = ((range->end[LOOP_OY] - range->begin[LOOP_OY]) - 1) * 1 + 3, columns = ((range->end[LOOP_OX] - range->begin[LOOP_OX]) - 1) * 1 + 3;
     const net_pad_t pad = {
         .source = X,
         .padded = tile->scratch,
@@ -989,7 +989,7 @@ static void ConvGradW_main_4(const net_tile_t *tile, const net_range_t *range)
         .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
         .rows = rows,
         .columns = columns,
-        .x_row = (columns - 1) * 2 + 3,
+        .x_row = (columns - 1) * 1 + 3,
         .y_row = dY_box->stride[2],
         .y_plane = dY_box->stride[1],
         .w_out = dW_box->stride[0],
@@ -1001,9 +1001,9 @@ static void ConvGradW_main_4(const net_tile_t *tile, const net_range_t *range)
         .claimed = range->claimed,
         .accumulate = !range->first,
     };
-    conv.x_plane = conv.x_row * ((rows - 1) * 2 + 3);
+    conv.x_plane = conv.x_row * ((rows - 1) * 1 + 3);
     conv.x_image = conv.in * conv.x_plane;
-    net_conv_grad_w_3_2_4(&conv);
+    net_conv_grad_w_3_1_4(&conv);
 }
 
 static void SGD_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -1061,14 +1061,14 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {2, 0, {5, -1}}, {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, 0, {5, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_0 = {{2, 2, 3, -1, false, false, false, 7176, 468}, {{Conv_main_1, NET_TEAM, 0, {0}}, {Conv_main_2, NET_TEAM, 0, {0}}}, {
-    {1808, 704, {6160}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
-    {4432, 360, {6512}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
-    {2512, 480, {6696}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv1_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_0 = {{2, 2, 3, -1, false, false, false, 7432, 468}, {{Conv_main_1, NET_TEAM, 0, {0}}, {Conv_main_2, NET_TEAM, 0, {0}}}, {
+    {1808, 704, {6416}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
+    {4432, 360, {6768}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
+    {2512, 480, {6952}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_0 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 1}, {0, 3}, {0, 3}}, true, false, 0, {
-    {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}}, {0, {0, 0, 0, 0}, {5, 1, 3, 3}, {9, 9, 3, 1}},
-    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}},
+    {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}, true}, {0, {0, 0, 0, 0}, {5, 1, 3, 3}, {9, 9, 3, 1}, true},
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true},
 }};
 /* step: 'bn1' + 'relu1' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]; } shape_1 = {{1, {0}, 3, 0, 14, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
@@ -1077,21 +1077,21 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[4]; net_block_t blocks[10]; } work_1 = {{4, 3, 10, -1, true, false, false, 0, 0}, {{BatchNormInternal_mean_1, 0, 0, {0}}, {BatchNormInternal_variance_1, 0, 0, {0}}, {BatchNormInternal_normalise_1, 2, 0, {0}}, {Relu_main_1, NET_FLAT, 0, {5, 5}}}, {
-    {2512, 480, {6160}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X of node 1: conv1_out */,
-    {5352, 20, {6640}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale of node 1: bn1_scale */,
-    {5280, 20, {6664}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B of node 1: bn1_bias */,
-    {5328, 20, {6688}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* mean of node 1: bn1_mean */,
-    {5400, 20, {6712}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* var of node 1: bn1_var */,
-    {2992, 480, {6736}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y of node 1, x of node 2, y of node 2: relu1_out */,
-    {5328, 20, {7216}, {0}, 10, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_mean of node 1: bn1_mean_next */,
-    {5400, 20, {7240}, {0}, 11, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_var of node 1: bn1_var_next */,
-    {5448, 20, {7264}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_mean of node 1: bn1/saved_mean */,
-    {5424, 20, {7288}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_inv_std of node 1: bn1/saved_inv_std */,
+    {2512, 480, {6416}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X of node 1: conv1_out */,
+    {5352, 20, {6896}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale of node 1: bn1_scale */,
+    {5280, 20, {6920}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B of node 1: bn1_bias */,
+    {5328, 20, {6944}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* mean of node 1: bn1_mean */,
+    {5400, 20, {6968}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* var of node 1: bn1_var */,
+    {2992, 480, {6992}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y of node 1, x of node 2, y of node 2: relu1_out */,
+    {5328, 20, {7472}, {0}, 10, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_mean of node 1: bn1_mean_next */,
+    {5400, 20, {7496}, {0}, 11, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_var of node 1: bn1_var_next */,
+    {5448, 20, {7520}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_mean of node 1: bn1/saved_mean */,
+    {5424, 20, {7544}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_inv_std of node 1: bn1/saved_inv_std */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[10]; } tile_1 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
-    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
-    {0, {0}, {5}, {1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
-    {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
+    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
+    {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true},
+    {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
 }};
 /* step: 'conv2' */
 static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_2 = {{3, {5}, 8, 1, 12, 0x20, false}, {
@@ -1100,14 +1100,14 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, 2, {5, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {5, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_2 = {{2, 2, 3, -1, false, false, false, 7192, 384}, {{Conv_main_3, NET_TEAM, 0, {0}}, {Conv_main_4, NET_TEAM, 0, {0}}}, {
-    {2992, 480, {6160}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: relu1_out */,
-    {0, 900, {6352}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
-    {3472, 480, {6712}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv2_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_2 = {{2, 2, 3, -1, false, false, false, 7448, 384}, {{Conv_main_3, NET_TEAM, 0, {0}}, {Conv_main_4, NET_TEAM, 0, {0}}}, {
+    {2992, 480, {6416}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: relu1_out */,
+    {0, 900, {6608}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
+    {3472, 480, {6968}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv2_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_2 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
-    {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}}, {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}},
-    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}},
+    {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}, true},
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true},
 }};
 /* step: 'add' + 'relu2' + 'pool' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[7]; } shape_3 = {{1, {0}, 2, 0, 7, 0x2, false}, {{5, 5, 1}, {24, 24, 1}}, {
@@ -1115,13 +1115,14 @@ static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[7];
     {24, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[3]; net_block_t blocks[4]; } work_3 = {{3, 3, 4, -1, true, false, false, 0, 0}, {{Add_main_1, NET_FLAT, 1, {2, 2, 3}}, {Relu_main_2, NET_FLAT, 0, {0, 2}}, {GlobalAveragePool_main_1, 0, 0, {0}}}, {
-    {3952, 480, {6160}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* y of node 2, X of node 3: relu2_out */,
-    {5472, 20, {6640}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y of node 3: pool_out */,
-    {3472, 480, {6664}, {0}, 3, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A of node 1, C of node 1, x of node 2: conv2_out */,
-    {2992, 480, {7144}, {0}, 5, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B of node 1: relu1_out */,
+    {3952, 480, {6416}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* y of node 2, X of node 3: relu2_out */,
+    {5472, 20, {6896}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y of node 3: pool_out */,
+    {3472, 480, {6920}, {0}, 3, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A of node 1, C of node 1, x of node 2: conv2_out */,
+    {2992, 480, {7400}, {0}, 5, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B of node 1: relu1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_3 = {{{0, 5}, {0, 24}}, true, true, 0, {
-    {0, {0, 0}, {5, 24}, {24, 1}}, {0, {0}, {5}, {1}}, {0, {0, 0}, {5, 24}, {24, 1}}, {0, {0, 0}, {5, 24}, {24, 1}},
+    {0, {0, 0}, {5, 24}, {24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0, 0}, {5, 24}, {24, 1}, true},
+    {0, {0, 0}, {5, 24}, {24, 1}, true},
 }};
 /* step: 'classifier' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[8]; } shape_4 = {{1, {0}, 3, 0, 8, 0x4, false}, {{1, 1, 1}, {3, 3, 1}, {5, 5, 1}}, {
@@ -1129,26 +1130,28 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[8];
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_4 = {{1, 1, 4, -1, true, false, false, 0, 0}, {{Gemm_main_1, 1, 0, {0}}}, {
-    {5472, 20, {6160}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: pool_flat_out */,
-    {5152, 60, {6184}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {5520, 12, {6248}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
-    {3472, 12, {6264}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_out */,
+    {5472, 20, {6416}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: pool_flat_out */,
+    {5152, 60, {6440}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
+    {5496, 12, {6504}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
+    {3472, 12, {6520}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_4 = {{{0, 1}, {0, 3}, {0, 5}}, true, true, 0, {
-    {0, {0, 0}, {1, 5}, {5, 1}}, {0, {0, 0}, {3, 5}, {5, 1}}, {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0, 0}, {1, 3}, {3, 1}},
+    {0, {0, 0}, {1, 5}, {5, 1}, true}, {0, {0, 0}, {3, 5}, {5, 1}, true}, {0, {0, 0}, {1, 3}, {3, 1}, true},
+    {0, {0, 0}, {1, 3}, {3, 1}, true},
 }};
 /* step: 'loss/SoftmaxCrossEntropyLoss' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_5 = {{1, {0}, 2, 0, 6, 0x1, false}, {{1, 1, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_5 = {{2, 2, 4, -1, true, false, false, 0, 0}, {{SoftmaxCrossEntropyLoss_log_softmax_1, NET_ALONE, 0, {0}}, {SoftmaxCrossEntropyLoss_loss_1, NET_ALONE, 0, {0}}}, {
-    {3472, 12, {6160}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* scores: classifier_out */,
-    {5568, 4, {6176}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* labels: labels */,
-    {5576, 4, {6184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* output: loss */,
-    {3488, 12, {6192}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
+    {3472, 12, {6416}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* scores: classifier_out */,
+    {5544, 4, {6432}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* labels: labels */,
+    {5552, 4, {6440}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* output: loss */,
+    {3488, 12, {6448}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_5 = {{{0, 1}, {0, 3}}, true, true, 0, {
-    {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0}, {1}, {1}}, {0, {0}, {1}, {1}}, {0, {0, 0}, {1, 3}, {3, 1}},
+    {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {1}, {1}, true},
+    {0, {0, 0}, {1, 3}, {3, 1}, true},
 }};
 /* step: 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad' + 'classifier_bias_grad/InPlaceAccumulatorV2' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[9]; } shape_6 = {{1, {0}, 2, 0, 9, 0x0, false}, {{1, 1, 1}, {3, 3, 1}}, {
@@ -1156,56 +1159,56 @@ static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[9];
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[6]; } work_6 = {{2, 1, 6, -1, true, false, true, 0, 0}, {{SoftmaxCrossEntropyLossGrad_main_1, NET_ALONE, 0, {0}}, {InPlaceAccumulatorV2_main_1, NET_FLAT, 0, {4, 4, 3, 5}}}, {
-    {5584, 4, {6160}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dY of node 1: loss_grad/one */,
-    {3488, 12, {6168}, {0}, 1, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* log_prob of node 1: loss/SoftmaxCrossEntropyLoss/log_prob */,
-    {5568, 4, {6184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* label of node 1: labels */,
-    {3472, 12, {6192}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* d_scores of node 1, value of node 2: classifier_out_grad */,
-    {5536, 12, {6208}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, true} /* buffer of node 2, buffer_out of node 2: classifier_bias_grad.accumulation.buffer */,
-    {6144, 1, {0}, {0}, 8, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset of node 2: reset */,
+    {5560, 4, {6416}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dY of node 1: loss_grad/one */,
+    {3488, 12, {6424}, {0}, 1, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* log_prob of node 1: loss/SoftmaxCrossEntropyLoss/log_prob */,
+    {5544, 4, {6440}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* label of node 1: labels */,
+    {3472, 12, {6448}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* d_scores of node 1, value of node 2: classifier_out_grad */,
+    {5512, 12, {6464}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, true} /* buffer of node 2, buffer_out of node 2: classifier_bias_grad.accumulation.buffer */,
+    {6400, 1, {0}, {0}, 8, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset of node 2: reset */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[6]; } tile_6 = {{{0, 1}, {0, 3}}, true, true, 0, {
-    {0, {0}, {1}, {1}}, {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0}, {1}, {1}}, {0, {0, 0}, {1, 3}, {3, 1}},
-    {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0}, {1}, {1}},
-}};
-/* step: 'classifier_grad/Gemm' */
-static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_7 = {{1, {0}, 3, 0, 6, 0x4, false}, {{1, 1, 1}, {5, 5, 1}, {3, 3, 1}}, {
-    {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
-}};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_7 = {{1, 1, 3, -1, true, false, false, 0, 0}, {{Gemm_main_2, 1, 0, {0}}}, {
-    {3472, 12, {6160}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
-    {5152, 60, {6176}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {5496, 20, {6240}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: pool_flat_out_grad */,
-}};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_7 = {{{0, 1}, {0, 5}, {0, 3}}, true, true, 0, {
-    {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0, 0}, {3, 5}, {5, 1}}, {0, {0, 0}, {1, 5}, {5, 1}},
+    {0, {0}, {1}, {1}, true}, {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0}, {1}, {1}, true},
+    {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0}, {1}, {1}, true},
 }};
 /* step: 'classifier_grad/Gemm_1' + 'classifier_weight_grad/InPlaceAccumulatorV2' */
-static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[9]; } shape_8 = {{1, {0}, 3, 0, 9, 0x4, false}, {{3, 3, 1}, {5, 5, 1}, {1, 1, 1}}, {
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[9]; } shape_7 = {{1, {0}, 3, 0, 9, 0x4, false}, {{3, 3, 1}, {5, 5, 1}, {1, 1, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}},
     {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[5]; } work_8 = {{2, 1, 5, -1, true, false, true, 0, 0}, {{Gemm_main_3, 1, 0, {0}}, {InPlaceAccumulatorV2_main_1, NET_FLAT, 0, {3, 3, 2, 4}}}, {
-    {3472, 12, {6160}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A of node 1: classifier_out_grad */,
-    {5472, 20, {6176}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B of node 1: pool_flat_out */,
-    {0, 60, {6200}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, false} /* Y of node 1, value of node 2: classifier_weight_grad */,
-    {5216, 60, {6264}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, true} /* buffer of node 2, buffer_out of node 2: classifier_weight_grad.accumulation.b... */,
-    {6144, 1, {0}, {0}, 8, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset of node 2: reset */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[5]; } work_7 = {{2, 1, 5, -1, true, false, true, 0, 0}, {{Gemm_main_2, 1, 0, {0}}, {InPlaceAccumulatorV2_main_1, NET_FLAT, 0, {3, 3, 2, 4}}}, {
+    {3472, 12, {6416}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A of node 1: classifier_out_grad */,
+    {5472, 20, {6432}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B of node 1: pool_flat_out */,
+    {0, 60, {6456}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, false} /* Y of node 1, value of node 2: classifier_weight_grad */,
+    {5216, 60, {6520}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, true} /* buffer of node 2, buffer_out of node 2: classifier_weight_grad.accumulation.b... */,
+    {6400, 1, {0}, {0}, 8, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset of node 2: reset */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[5]; } tile_8 = {{{0, 3}, {0, 5}, {0, 1}}, true, true, 0, {
-    {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0, 0}, {1, 5}, {5, 1}}, {0, {0, 0}, {3, 5}, {5, 1}}, {0, {0, 0}, {3, 5}, {5, 1}},
-    {0, {0}, {1}, {1}},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[5]; } tile_7 = {{{0, 3}, {0, 5}, {0, 1}}, true, true, 0, {
+    {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0, 0}, {1, 5}, {5, 1}, true}, {0, {0, 0}, {3, 5}, {5, 1}, true},
+    {0, {0, 0}, {3, 5}, {5, 1}, true}, {0, {0}, {1}, {1}, true},
+}};
+/* step: 'classifier_grad/Gemm' */
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_8 = {{1, {0}, 3, 0, 6, 0x4, false}, {{1, 1, 1}, {5, 5, 1}, {3, 3, 1}}, {
+    {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_8 = {{1, 1, 3, -1, true, false, false, 0, 0}, {{Gemm_main_3, 1, 0, {0}}}, {
+    {3472, 12, {6416}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
+    {5152, 60, {6432}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
+    {5472, 20, {6496}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: pool_flat_out_grad */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_8 = {{{0, 1}, {0, 5}, {0, 3}}, true, true, 0, {
+    {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0, 0}, {3, 5}, {5, 1}, true}, {0, {0, 0}, {1, 5}, {5, 1}, true},
 }};
 /* step: 'pool_grad/GlobalAveragePoolGrad' + 'relu2_grad/ReluGrad' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_9 = {{1, {0}, 2, 0, 6, 0x0, false}, {{5, 5, 1}, {24, 24, 1}}, {
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_9 = {{2, 1, 3, -1, true, false, false, 0, 0}, {{GlobalAveragePoolGrad_main_1, 1, 0, {0}}, {ReluGrad_main_1, NET_FLAT, 0, {1, 1, 2}}}, {
-    {5496, 20, {6160}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* dY of node 1: pool_out_grad */,
-    {3472, 480, {6184}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* dX of node 1, dy of node 2, dx of node 2: add_out_grad */,
-    {3952, 480, {6664}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* y of node 2: relu2_out */,
+    {5472, 20, {6416}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* dY of node 1: pool_out_grad */,
+    {3472, 480, {6440}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* dX of node 1, dy of node 2, dx of node 2: add_out_grad */,
+    {3952, 480, {6920}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* y of node 2: relu2_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_9 = {{{0, 5}, {0, 24}}, true, true, 0, {
-    {0, {0, 0}, {5, 1}, {1, 1}}, {0, {0, 0}, {5, 24}, {24, 1}}, {0, {0, 0}, {5, 24}, {24, 1}},
+    {0, {0, 0}, {5, 1}, {1, 1}, true}, {0, {0, 0}, {5, 24}, {24, 1}, true}, {0, {0, 0}, {5, 24}, {24, 1}, true},
 }};
 /* step: 'conv2_grad/ConvGrad/X' */
 static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_10 = {{3, {5}, 8, 1, 12, 0x20, false}, {
@@ -1214,170 +1217,171 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, 2, {5, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, 2, {5, -1}}, {5, -1, {-1, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_10 = {{2, 2, 3, -1, false, false, false, 7192, 384}, {{ConvGradX_main_1, NET_TEAM, 0, {0}}, {ConvGradX_main_2, NET_TEAM, 0, {0}}}, {
-    {3472, 480, {6160}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* dY: add_out_grad */,
-    {0, 900, {6352}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
-    {3952, 480, {6712}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* dX: conv2_grad/ConvGrad.0 */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_10 = {{2, 2, 3, -1, false, false, false, 7448, 384}, {{ConvGradX_main_1, NET_TEAM, 0, {0}}, {ConvGradX_main_2, NET_TEAM, 0, {0}}}, {
+    {3472, 480, {6416}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* dY: add_out_grad */,
+    {0, 900, {6608}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
+    {3952, 480, {6968}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* dX: conv2_grad/ConvGrad.0 */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_10 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
-    {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}}, {0, {0, 0, 0, 0}, {2, 5, 3, 3}, {45, 9, 3, 1}},
-    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}},
-}};
-/* step: 'conv2_grad/ConvGrad/W' + 'conv2_weight_grad/InPlaceAccumulatorV2' */
-static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[13]; } shape_11 = {{3, {2}, 8, 1, 13, 0xe0, false}, {
-    {1, 1, 1}, {5, 5, 1}, {5, 2, 3}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 6, 1}, {4, 4, 1},
-}, {
-    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, 2, {2, -1}},
-    {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
-    {1, -1, {-1, -1}},
-}};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_11 = {{2, 2, 4, 3, false, false, true, 7192, 384}, {{ConvGradW_main_1, NET_TEAM, 0, {0}}, {ConvGradW_main_2, NET_TEAM, 0, {0}}}, {
-    {3472, 480, {6160}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY of node 1: add_out_grad */,
-    {2992, 480, {6640}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* X of node 1: relu1_out */,
-    {904, 900, {6832}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, true} /* dW of node 1, value of node 2, buffer of node 2, buffer_out of node 2: conv2_weight_grad.accumulation.buffer */,
-    {6144, 1, {0}, {0}, 12, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset of node 2: reset */,
-}};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_11 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
-    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}}, {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}},
-    {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}}, {0, {0}, {1}, {1}},
+    {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {2, 5, 3, 3}, {45, 9, 3, 1}, true},
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true},
 }};
 /* step: 'relu1_out_grad/Add' */
-static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[3]; } shape_12 = {{1, {0}, 1, 0, 3, 0x0, false}, {{120, 120, 1}}, {
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[3]; } shape_11 = {{1, {0}, 1, 0, 3, 0x0, false}, {{120, 120, 1}}, {
     {120, -1, {-1, -1}}, {120, -1, {-1, -1}}, {120, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_12 = {{1, 1, 3, -1, true, false, false, 0, 0}, {{Add_main_2, NET_FLAT, 0, {2, 0, 1}}}, {
-    {3472, 480, {6160}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: add_out_grad */,
-    {3952, 480, {6640}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: conv2_grad/ConvGrad.0 */,
-    {3472, 480, {7120}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: relu1_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_11 = {{1, 1, 3, -1, true, false, false, 0, 0}, {{Add_main_2, NET_FLAT, 0, {2, 0, 1}}}, {
+    {3472, 480, {6416}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: add_out_grad */,
+    {3952, 480, {6896}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: conv2_grad/ConvGrad.0 */,
+    {3952, 480, {7376}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: relu1_out_grad */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_12 = {{{0, 120}}, true, true, 0, {
-    {0, {0}, {120}, {1}}, {0, {0}, {120}, {1}}, {0, {0}, {120}, {1}},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_11 = {{{0, 120}}, true, true, 0, {
+    {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true},
 }};
 /* step: 'relu1_grad/ReluGrad' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_13 = {{1, 1, 3, -1, true, false, false, 0, 0}, {{ReluGrad_main_2, NET_FLAT, 0, {2, 0, 1}}}, {
-    {3472, 480, {6160}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu1_out_grad */,
-    {2992, 480, {6640}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu1_out */,
-    {3472, 480, {7120}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: bn1_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_12 = {{1, 1, 3, -1, true, false, false, 0, 0}, {{ReluGrad_main_2, NET_FLAT, 0, {2, 0, 1}}}, {
+    {3952, 480, {6416}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu1_out_grad */,
+    {2992, 480, {6896}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu1_out */,
+    {3952, 480, {7376}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: bn1_out_grad */,
 }};
 /* step: 'bn1_grad/BatchNormalizationGrad' + 'bn1_scale_grad/InPlaceAccumulatorV2' + 'bn1_bias_grad/InPlaceAccumulatorV2' */
-static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[17]; } shape_13 = {{1, {0}, 3, 0, 17, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[17]; } shape_12 = {{1, {0}, 3, 0, 17, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[4]; net_block_t blocks[11]; } work_14 = {{4, 2, 11, -1, true, false, true, 0, 0}, {{BatchNormalizationGrad_sums_1, 0, 0, {0}}, {BatchNormalizationGrad_apply_1, 2, 0, {0}}, {InPlaceAccumulatorV2_main_1, NET_FLAT, 1, {8, 8, 6, 9}}, {InPlaceAccumulatorV2_main_2, NET_FLAT, 0, {10, 10, 7, 9}}}, {
-    {3472, 480, {6160}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* dY of node 1: bn1_out_grad */,
-    {2512, 480, {6640}, {0}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X of node 1: conv1_out */,
-    {5352, 20, {7120}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale of node 1: bn1_scale */,
-    {5448, 20, {7144}, {0}, 7, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_mean of node 1: bn1/saved_mean */,
-    {5424, 20, {7168}, {0}, 8, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_inv_std of node 1: bn1/saved_inv_std */,
-    {3472, 480, {7192}, {0}, 9, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* dX of node 1: conv1_out_grad */,
-    {0, 20, {7672}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, false} /* dscale of node 1, value of node 2: bn1_scale_grad */,
-    {0, 20, {7696}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, false} /* dB of node 1, value of node 3: bn1_bias_grad */,
-    {5376, 20, {7720}, {0}, 14, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, true} /* buffer of node 2, buffer_out of node 2: bn1_scale_grad.accumulation.buffer */,
-    {6144, 1, {0}, {0}, 15, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset of node 2, reset of node 3: reset */,
-    {5304, 20, {7744}, {0}, 16, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, true} /* buffer of node 3, buffer_out of node 3: bn1_bias_grad.accumulation.buffer */,
+static const struct { net_work_t head; net_phase_t phases[4]; net_block_t blocks[11]; } work_13 = {{4, 2, 11, -1, true, false, true, 0, 0}, {{BatchNormalizationGrad_sums_1, 0, 0, {0}}, {BatchNormalizationGrad_apply_1, 2, 0, {0}}, {InPlaceAccumulatorV2_main_1, NET_FLAT, 1, {8, 8, 6, 9}}, {InPlaceAccumulatorV2_main_2, NET_FLAT, 0, {10, 10, 7, 9}}}, {
+    {3952, 480, {6416}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* dY of node 1: bn1_out_grad */,
+    {2512, 480, {6896}, {0}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X of node 1: conv1_out */,
+    {5352, 20, {7376}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale of node 1: bn1_scale */,
+    {5448, 20, {7400}, {0}, 7, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_mean of node 1: bn1/saved_mean */,
+    {5424, 20, {7424}, {0}, 8, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_inv_std of node 1: bn1/saved_inv_std */,
+    {3952, 480, {7448}, {0}, 9, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* dX of node 1: conv1_out_grad */,
+    {0, 20, {7928}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, false} /* dscale of node 1, value of node 2: bn1_scale_grad */,
+    {0, 20, {7952}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, false} /* dB of node 1, value of node 3: bn1_bias_grad */,
+    {5376, 20, {7976}, {0}, 14, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, true} /* buffer of node 2, buffer_out of node 2: bn1_scale_grad.accumulation.buffer */,
+    {6400, 1, {0}, {0}, 15, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset of node 2, reset of node 3: reset */,
+    {5304, 20, {8000}, {0}, 16, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, true} /* buffer of node 3, buffer_out of node 3: bn1_bias_grad.accumulation.buffer */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[11]; } tile_13 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
-    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}},
-    {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}},
-    {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {5}, {1}},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[11]; } tile_12 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
+    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true},
+    {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
+    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
+    {0, {0}, {5}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {5}, {1}, true},
 }};
 /* step: 'conv1_grad/ConvGrad/W' + 'conv1_weight_grad/InPlaceAccumulatorV2' */
-static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[13]; } shape_14 = {{2, {6}, 8, 1, 13, 0xe0, false}, {
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[13]; } shape_13 = {{2, {6}, 8, 1, 13, 0xe0, false}, {
     {1, 1, 1}, {5, 5, 1}, {2, 2, 1}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 3, 2}, {4, 4, 1},
 }, {
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, 5, {6, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {2, -1, {-1, -1}},
     {11, 7, {6, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
     {1, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_15 = {{2, 2, 4, 3, false, false, true, 7144, 504}, {{ConvGradW_main_3, NET_TEAM, 0, {0}}, {ConvGradW_main_4, NET_TEAM, 0, {0}}}, {
-    {3472, 480, {6160}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x40, true, false} /* dY of node 1: conv1_out_grad */,
-    {1808, 704, {6400}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x40, true, false} /* X of node 1: image */,
-    {4792, 360, {6784}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, true} /* dW of node 1, value of node 2, buffer of node 2, buffer_out of node 2: conv1_weight_grad.accumulation.buffer */,
-    {6144, 1, {0}, {0}, 12, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset of node 2: reset */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_14 = {{2, 2, 4, 3, false, false, true, 7400, 504}, {{ConvGradW_main_1, NET_TEAM, 0, {0}}, {ConvGradW_main_2, NET_TEAM, 0, {0}}}, {
+    {3952, 480, {6416}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x40, true, false} /* dY of node 1: conv1_out_grad */,
+    {1808, 704, {6656}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x40, true, false} /* X of node 1: image */,
+    {4792, 360, {7040}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, true} /* dW of node 1, value of node 2, buffer of node 2, buffer_out of node 2: conv1_weight_grad.accumulation.buffer */,
+    {6400, 1, {0}, {0}, 12, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset of node 2: reset */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_14 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 3}, {0, 4}}, true, false, 0, {
-    {0, {0, 0, 0, 0}, {1, 5, 3, 4}, {60, 12, 4, 1}}, {0, {0, 0, 0, 0}, {1, 2, 6, 8}, {96, 48, 8, 1}},
-    {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}}, {0, {0}, {1}, {1}},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_13 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 3}, {0, 4}}, true, false, 0, {
+    {0, {0, 0, 0, 0}, {1, 5, 3, 4}, {60, 12, 4, 1}, true}, {0, {0, 0, 0, 0}, {1, 2, 6, 8}, {96, 48, 8, 1}, true},
+    {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}, true}, {0, {0}, {1}, {1}, true},
+}};
+/* step: 'conv2_grad/ConvGrad/W' + 'conv2_weight_grad/InPlaceAccumulatorV2' */
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[13]; } shape_14 = {{3, {2}, 8, 1, 13, 0xe0, false}, {
+    {1, 1, 1}, {5, 5, 1}, {5, 2, 3}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 6, 1}, {4, 4, 1},
+}, {
+    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, 2, {2, -1}},
+    {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
+    {1, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_15 = {{2, 2, 4, 3, false, false, true, 7448, 384}, {{ConvGradW_main_3, NET_TEAM, 0, {0}}, {ConvGradW_main_4, NET_TEAM, 0, {0}}}, {
+    {3472, 480, {6416}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY of node 1: add_out_grad */,
+    {2992, 480, {6896}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* X of node 1: relu1_out */,
+    {904, 900, {7088}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, true} /* dW of node 1, value of node 2, buffer of node 2, buffer_out of node 2: conv2_weight_grad.accumulation.buffer */,
+    {6400, 1, {0}, {0}, 12, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset of node 2: reset */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_14 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}, true},
+    {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}, true}, {0, {0}, {1}, {1}, true},
 }};
 /* update: 'conv1_weight/SGD' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_15 = {{1, {0}, 1, 0, 4, 0x0, false}, {{90, 90, 1}}, {
     {90, -1, {-1, -1}}, {90, -1, {-1, -1}}, {1, -1, {-1, -1}}, {90, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_16 = {{1, 1, 4, -1, true, false, false, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
-    {4432, 360, {6160}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: conv1_weight */,
-    {4792, 360, {6520}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
-    {6152, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {4432, 360, {6880}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: conv1_weight_updated */,
+    {4432, 360, {6416}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: conv1_weight */,
+    {4792, 360, {6776}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
+    {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {4432, 360, {7136}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: conv1_weight_updated */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_15 = {{{0, 90}}, true, true, 0, {
-    {0, {0}, {90}, {1}}, {0, {0}, {90}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {90}, {1}},
+    {0, {0}, {90}, {1}, true}, {0, {0}, {90}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {90}, {1}, true},
 }};
 /* update: 'bn1_scale/SGD' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_16 = {{1, {0}, 1, 0, 4, 0x0, false}, {{5, 5, 1}}, {
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_17 = {{1, 1, 4, -1, true, false, false, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
-    {5352, 20, {6160}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_scale */,
-    {5376, 20, {6184}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
-    {6152, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {5352, 20, {6208}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_scale_updated */,
+    {5352, 20, {6416}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_scale */,
+    {5376, 20, {6440}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
+    {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {5352, 20, {6464}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_scale_updated */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_16 = {{{0, 5}}, true, true, 0, {
-    {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {5}, {1}},
+    {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {5}, {1}, true},
 }};
 /* update: 'bn1_bias/SGD' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_18 = {{1, 1, 4, -1, true, false, false, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
-    {5280, 20, {6160}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_bias */,
-    {5304, 20, {6184}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
-    {6152, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {5280, 20, {6208}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_bias_updated */,
+    {5280, 20, {6416}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_bias */,
+    {5304, 20, {6440}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
+    {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {5280, 20, {6464}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_bias_updated */,
 }};
 /* update: 'conv2_weight/SGD' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_17 = {{2, {0}, 1, 1, 4, 0x0, false}, {{225, 120, 2}}, {
     {225, 9, {0, -1}}, {225, 9, {0, -1}}, {1, -1, {-1, -1}}, {225, 9, {0, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_19 = {{1, 1, 4, -1, false, false, false, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
-    {0, 900, {6160}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* weight: conv2_weight */,
-    {904, 900, {6640}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* gradient: conv2_weight_grad.accumulation.buffer */,
-    {6152, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {0, 900, {7120}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* updated: conv2_weight_updated */,
+    {0, 900, {6416}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* weight: conv2_weight */,
+    {904, 900, {6896}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* gradient: conv2_weight_grad.accumulation.buffer */,
+    {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {0, 900, {7376}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* updated: conv2_weight_updated */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_17 = {{{0, 120}}, true, true, 0, {
-    {0, {0}, {120}, {1}}, {0, {0}, {120}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {120}, {1}},
+    {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {120}, {1}, true},
 }};
 /* update: 'classifier_weight/SGD' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_18 = {{1, {0}, 1, 0, 4, 0x0, false}, {{15, 15, 1}}, {
     {15, -1, {-1, -1}}, {15, -1, {-1, -1}}, {1, -1, {-1, -1}}, {15, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_20 = {{1, 1, 4, -1, true, false, false, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
-    {5152, 60, {6160}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_weight */,
-    {5216, 60, {6224}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
-    {6152, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {5152, 60, {6288}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_weight_updated */,
+    {5152, 60, {6416}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_weight */,
+    {5216, 60, {6480}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
+    {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {5152, 60, {6544}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_weight_updated */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_18 = {{{0, 15}}, true, true, 0, {
-    {0, {0}, {15}, {1}}, {0, {0}, {15}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {15}, {1}},
+    {0, {0}, {15}, {1}, true}, {0, {0}, {15}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {15}, {1}, true},
 }};
 /* update: 'classifier_bias/SGD' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_19 = {{1, {0}, 1, 0, 4, 0x0, false}, {{3, 3, 1}}, {
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_21 = {{1, 1, 4, -1, true, false, false, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
-    {5520, 12, {6160}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_bias */,
-    {5536, 12, {6176}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
-    {6152, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {5520, 12, {6192}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_bias_updated */,
+    {5496, 12, {6416}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_bias */,
+    {5512, 12, {6432}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
+    {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
+    {5496, 12, {6448}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_bias_updated */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_19 = {{{0, 3}}, true, true, 0, {
-    {0, {0}, {3}, {1}}, {0, {0}, {3}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {3}, {1}},
+    {0, {0}, {3}, {1}, true}, {0, {0}, {3}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {3}, {1}, true},
 }};
 /* infer: 'conv1' */
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_22 = {{2, 2, 3, -1, false, false, false, 7176, 468}, {{Conv_main_1, NET_TEAM, 0, {0}}, {Conv_main_2, NET_TEAM, 0, {0}}}, {
-    {1808, 704, {6160}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
-    {4432, 360, {6512}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
-    {2512, 480, {6696}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv1_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_22 = {{2, 2, 3, -1, false, false, false, 7432, 468}, {{Conv_main_1, NET_TEAM, 0, {0}}, {Conv_main_2, NET_TEAM, 0, {0}}}, {
+    {1808, 704, {6416}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
+    {4432, 360, {6768}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
+    {2512, 480, {6952}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv1_out */,
 }};
 /* infer: 'bn1' + 'relu1' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[10]; } shape_20 = {{1, {0}, 3, 0, 10, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
@@ -1385,41 +1389,41 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[10]
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[6]; } work_23 = {{2, 1, 6, -1, true, false, false, 0, 0}, {{BatchNormalization_main_1, 2, 0, {0}}, {Relu_main_1, NET_FLAT, 0, {5, 0}}}, {
-    {2512, 480, {6160}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X of node 1, Y of node 1, x of node 2: infer/conv1_out */,
-    {5352, 20, {6640}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale of node 1: bn1_scale */,
-    {5280, 20, {6664}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B of node 1: bn1_bias */,
-    {5328, 20, {6688}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_mean of node 1: bn1_mean */,
-    {5400, 20, {6712}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_var of node 1: bn1_var */,
-    {2512, 480, {6736}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* y of node 2: infer/relu1_out */,
+    {2512, 480, {6416}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X of node 1, Y of node 1, x of node 2: infer/conv1_out */,
+    {5352, 20, {6896}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale of node 1: bn1_scale */,
+    {5280, 20, {6920}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B of node 1: bn1_bias */,
+    {5328, 20, {6944}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_mean of node 1: bn1_mean */,
+    {5400, 20, {6968}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_var of node 1: bn1_var */,
+    {2512, 480, {6992}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* y of node 2: infer/relu1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[6]; } tile_20 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
-    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
-    {0, {0}, {5}, {1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}},
+    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
+    {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true},
 }};
 /* infer: 'conv2' */
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 2, 3, -1, false, false, false, 7192, 384}, {{Conv_main_3, NET_TEAM, 0, {0}}, {Conv_main_4, NET_TEAM, 0, {0}}}, {
-    {2512, 480, {6160}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: infer/relu1_out */,
-    {0, 900, {6352}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
-    {2992, 480, {6712}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv2_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 2, 3, -1, false, false, false, 7448, 384}, {{Conv_main_3, NET_TEAM, 0, {0}}, {Conv_main_4, NET_TEAM, 0, {0}}}, {
+    {2512, 480, {6416}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: infer/relu1_out */,
+    {0, 900, {6608}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
+    {2992, 480, {6968}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv2_out */,
 }};
 /* infer: 'add' + 'relu2' + 'pool' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[5]; } shape_21 = {{1, {0}, 2, 0, 5, 0x2, false}, {{5, 5, 1}, {24, 24, 1}}, {
     {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[3]; net_block_t blocks[3]; } work_25 = {{3, 3, 3, -1, true, false, false, 0, 0}, {{Add_main_1, NET_FLAT, 1, {0, 0, 2}}, {Relu_main_1, NET_FLAT, 0, {0, 0}}, {GlobalAveragePool_main_1, 0, 0, {0}}}, {
-    {2992, 480, {6160}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A of node 1, C of node 1, x of node 2, y of node 2, X of node 3: infer/conv2_out */,
-    {3472, 20, {6640}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y of node 3: infer/pool_out */,
-    {2512, 480, {6664}, {0}, 3, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B of node 1: infer/relu1_out */,
+    {2992, 480, {6416}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A of node 1, C of node 1, x of node 2, y of node 2, X of node 3: infer/conv2_out */,
+    {3472, 20, {6896}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y of node 3: infer/pool_out */,
+    {2512, 480, {6920}, {0}, 3, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B of node 1: infer/relu1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_21 = {{{0, 5}, {0, 24}}, true, true, 0, {
-    {0, {0, 0}, {5, 24}, {24, 1}}, {0, {0}, {5}, {1}}, {0, {0, 0}, {5, 24}, {24, 1}},
+    {0, {0, 0}, {5, 24}, {24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0, 0}, {5, 24}, {24, 1}, true},
 }};
 /* infer: 'classifier' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_26 = {{1, 1, 4, -1, true, false, false, 0, 0}, {{Gemm_main_1, 1, 0, {0}}}, {
-    {3472, 20, {6160}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: infer/pool_flat_out */,
-    {5152, 60, {6184}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {5520, 12, {6248}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
-    {5552, 12, {6264}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: infer/classifier_out */,
+    {3472, 20, {6416}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: infer/pool_flat_out */,
+    {5152, 60, {6440}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
+    {5496, 12, {6504}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
+    {5528, 12, {6520}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: infer/classifier_out */,
 }};
 
 /* ---- entries ------------------------------------------------------------------------------------------------- */
@@ -1439,23 +1443,23 @@ static const net_group_t step_groups[] = {
     {&shape_5.head, &work_5.head, &tile_5, sizeof shape_5, sizeof work_5, sizeof tile_5},
     /* SoftmaxCrossEntropyLossGrad + InPlaceAccumulatorV2: nodes 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad' + 'classifier_bias_grad/InPlaceAccumulatorV2', 1 tile */
     {&shape_6.head, &work_6.head, &tile_6, sizeof shape_6, sizeof work_6, sizeof tile_6},
-    /* Gemm: node 'classifier_grad/Gemm', 1 tile */
-    {&shape_7.head, &work_7.head, &tile_7, sizeof shape_7, sizeof work_7, sizeof tile_7},
     /* Gemm + InPlaceAccumulatorV2: nodes 'classifier_grad/Gemm_1' + 'classifier_weight_grad/InPlaceAccumulatorV2', 1 tile */
+    {&shape_7.head, &work_7.head, &tile_7, sizeof shape_7, sizeof work_7, sizeof tile_7},
+    /* Gemm: node 'classifier_grad/Gemm', 1 tile */
     {&shape_8.head, &work_8.head, &tile_8, sizeof shape_8, sizeof work_8, sizeof tile_8},
     /* GlobalAveragePoolGrad + ReluGrad: nodes 'pool_grad/GlobalAveragePoolGrad' + 'relu2_grad/ReluGrad', 1 tile */
     {&shape_9.head, &work_9.head, &tile_9, sizeof shape_9, sizeof work_9, sizeof tile_9},
     /* ConvGradX: node 'conv2_grad/ConvGrad/X', 3 tiles (co 5/2) */
     {&shape_10.head, &work_10.head, &tile_10, sizeof shape_10, sizeof work_10, sizeof tile_10},
-    /* ConvGradW + InPlaceAccumulatorV2: nodes 'conv2_grad/ConvGrad/W' + 'conv2_weight_grad/InPlaceAccumulatorV2', 3 tiles (ci 5/2) */
-    {&shape_11.head, &work_11.head, &tile_11, sizeof shape_11, sizeof work_11, sizeof tile_11},
     /* Add: node 'relu1_out_grad/Add', 1 tile */
-    {&shape_12.head, &work_12.head, &tile_12, sizeof shape_12, sizeof work_12, sizeof tile_12},
+    {&shape_11.head, &work_11.head, &tile_11, sizeof shape_11, sizeof work_11, sizeof tile_11},
     /* ReluGrad: node 'relu1_grad/ReluGrad', 1 tile */
-    {&shape_12.head, &work_13.head, &tile_12, sizeof shape_12, sizeof work_13, sizeof tile_12},
+    {&shape_11.head, &work_12.head, &tile_11, sizeof shape_11, sizeof work_12, sizeof tile_11},
     /* BatchNormalizationGrad sums, apply + InPlaceAccumulatorV2 + InPlaceAccumulatorV2: nodes 'bn1_grad/BatchNormalizationGrad' + 'bn1_scale_grad/InPlaceAccumulatorV2' + 'bn1_bias_grad/InPlaceAccumulatorV2', 1 tile */
-    {&shape_13.head, &work_14.head, &tile_13, sizeof shape_13, sizeof work_14, sizeof tile_13},
+    {&shape_12.head, &work_13.head, &tile_12, sizeof shape_12, sizeof work_13, sizeof tile_12},
     /* ConvGradW + InPlaceAccumulatorV2: nodes 'conv1_grad/ConvGrad/W' + 'conv1_weight_grad/InPlaceAccumulatorV2', 2 tiles (oy 6/3) */
+    {&shape_13.head, &work_14.head, &tile_13, sizeof shape_13, sizeof work_14, sizeof tile_13},
+    /* ConvGradW + InPlaceAccumulatorV2: nodes 'conv2_grad/ConvGrad/W' + 'conv2_weight_grad/InPlaceAccumulatorV2', 3 tiles (ci 5/2) */
     {&shape_14.head, &work_15.head, &tile_14, sizeof shape_14, sizeof work_15, sizeof tile_14},
 };
 
@@ -1493,7 +1497,7 @@ static const net_group_t infer_groups[] = {
 
 static const net_entry_t infer_entry = {infer_groups, regions, 5, NET_CORES, 22};
 
-enum { RESET_ADDRESS = 6144, LEARNING_RATE_ADDRESS = 6152 }; /* in L1 */
+enum { RESET_ADDRESS = 6400, LEARNING_RATE_ADDRESS = 6408 }; /* in L1 */
 
 int net_init(void) { return net_memory_open(NET_L1_BYTES, NET_L2_BYTES, NET_L3_BYTES); }
 
@@ -1513,28 +1517,37 @@ void net_write(const net_tensor_t *tensor, const void *source) { net_write_part(
 
 void net_read(const net_tensor_t *tensor, void *destination) { net_read_part(tensor, 0, destination, tensor->bytes); }
 
+static void fill(const void *const data[], int count)
+{
+    for (int i = 0; i < count; ++i)
+        if (data[i])
+            net_write(&net_tensors[i], data[i]);
+}
+
 void net_step(const void *const data[NET_DATA_COUNT], bool reset)
 {
     const uint8_t flag = reset;
-    for (int i = 0; i < NET_DATA_COUNT; ++i)
-        if (data[i])
-            net_write(&net_tensors[i], data[i]);
+    fill(data, NET_DATA_COUNT);
     net_memory_write(NET_L1, RESET_ADDRESS, &flag, sizeof flag);
     net_run(&step_entry);
-}
-
-void net_infer(const void *const data[NET_INPUT_COUNT])
-{
-    for (int i = 0; i < NET_INPUT_COUNT; ++i)
-        if (data[i])
-            net_write(&net_tensors[i], data[i]);
-    net_run(&infer_entry);
 }
 
 void net_update(float learning_rate)
 {
     net_memory_write(NET_L1, LEARNING_RATE_ADDRESS, &learning_rate, sizeof learning_rate);
     net_run(&update_entry);
+}
+
+void net_train(const void *const data[NET_DATA_COUNT], float learning_rate)
+{
+    net_step(data, true);
+    net_update(learning_rate);
+}
+
+void net_infer(const void *const data[NET_INPUT_COUNT])
+{
+    fill(data, NET_INPUT_COUNT);
+    net_run(&infer_entry);
 }
 
 uint32_t net_state_bytes(void) { return net_state_size(net_tensors, NET_TENSOR_COUNT); }
