@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.planning.arrival import box_bytes, first_box
 from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import Machine, Transfers, compute_cycles, operand_transfers, predict
 from deeploy_ext.planning.joint import join
 from deeploy_ext.planning.nest import NOWHERE, Nest, Tiling, kernel_of_group, nest_of_group, volume
-from deeploy_ext.planning.plan import Cycles, Group, LevelUse, Placement, Plan, Traffic
+from deeploy_ext.planning.overlap import box_cycles, overlapped
+from deeploy_ext.planning.plan import KEPT, Cycles, Group, LevelUse, Placement, Plan, Traffic
 from deeploy_ext.planning.steps import Flow
 from deeploy_ext.planning.storage import lower_bound
 from deeploy_ext.planning.target import Target
@@ -84,7 +86,7 @@ def nest_of(group: Group, calls: Sequence[Call], flow: Flow) -> Nest | None:
 def group_figures(
     group: Group, nest: Nest, homes: Mapping[str, Placement], flow: Flow, machine: Machine
 ) -> tuple[Transfers, Cycles]:
-    """Transfers and predicted cycles of one group, from its tile sizes, order, buffering and staging."""
+    """Transfers and predicted cycles of one group by itself, from its tile sizes, order, buffering, staging and arrivals."""
     tiling = Tiling(nest, tuple(loop.tile for loop in group.loops))
     transfers = Transfers()
     for operand, block in zip(nest.operands, group.blocks, strict=True):
@@ -92,6 +94,9 @@ def group_figures(
         whole = flow.program.values[block.value].bytes
         home = homes[block.value].level if operand.loaded or operand.stored else NOWHERE
         transfers += operand_transfers(operand, home, block.stage, moved, whole, machine.target)
+        if block.arrival == KEPT:
+            box = first_box(block)
+            transfers += Transfers(dma_cycles=-box_cycles(block, box, machine.target), dma_bytes=-box_bytes(block, box))
     staged_whole = any(block.stage == "whole" for block in group.blocks)
     compute = compute_cycles(tiling, machine)
     cycles = predict(compute, transfers, group.tiles, nest.steps, group.double_buffer, staged_whole, machine.target)
@@ -108,7 +113,8 @@ def with_figures(plan: Plan, program: Program, target: Target, capacity: Mapping
         nest = nest_of(group, [calls[group.entry, node] for node in group.nodes], flow)
         assert nest is not None, "the plan was checked"
         made.append(group_figures(group, nest, homes, flow, Machine(target, cores)))
-    groups = tuple(replace(g, cycles=cycles) for g, (_, cycles) in zip(plan.groups, made, strict=True))
+    alone = tuple(replace(g, cycles=cycles) for g, (_, cycles) in zip(plan.groups, made, strict=True))
+    groups = overlapped(alone, target)
     moved = [(g.entry, transfers) for g, (transfers, _) in zip(groups, made, strict=True)]
     capacities = {name: capacity.get(name) or use.capacity for name, use in plan.memory.items()}
     reserved = target.reserved(cores, code_bytes(program, target, plan.options["kernels"]))

@@ -228,7 +228,8 @@ class _Joint:
                 if any(use.node > place for use in a.uses) or any(use.node < place for use in b.uses):
                     continue
                 value = b.value if b.stored and not updated else a.value
-                both = replace(a, value=value, stored=b.stored, uses=(*a.uses, *b.uses))
+                changed = a.overwritten or (a.loaded and not b.stored)
+                both = replace(a, value=value, stored=b.stored, overwritten=changed, uses=(*a.uses, *b.uses))
                 kept, gone = sorted((a, b), key=lambda o: (self._main_first(o)[0], operands.index(o)))
                 operands[operands.index(kept)] = both
                 operands.remove(gone)

@@ -26,7 +26,8 @@ class Operand:
     """An operand of a nest: every access to it, under one view, and whether its tiles are loaded and stored.
 
     ``uses`` lists the nodes and operands that it is; several when nodes of the nest share it. One that is neither loaded nor
-    stored has no place but its tile.
+    stored has no place but its tile. ``overwritten``: a node computes in place of what was loaded, so that its tile must be a
+    copy.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Operand:
     loaded: bool
     stored: bool
     uses: tuple[Use, ...]
+    overwritten: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -62,6 +62,18 @@ class AxisPlan:
         return max(size for _, size in self.regions)
 
 
+def gapless(axes: Sequence[AxisPlan]) -> bool:
+    """Whether all boxes of an operand are runs of its tensor: behind the first axis with several elements all are whole."""
+    outer = next((place for place, axis in enumerate(axes) if axis.extent > 1), len(axes))
+    return all(size == axis.extent for axis in axes[outer + 1 :] for _, size in axis.regions)
+
+
+AFTER, TURN, EARLY, KEPT = ARRIVALS = ("after", "turn", "early", "kept")
+"""When the box of a nest's first tile is loaded: when the results of the nest before are at home, when its last tile is
+computed, while it is computed, or not at all because that tile left it in the slot. Each is sooner than the one before.
+"""
+
+
 @dataclass(frozen=True)
 class Use:
     """What a block is to a node of its group: which node, and which of its operands."""
@@ -84,6 +96,7 @@ class BlockPlan:
         slots: L1 byte offsets; two of them with double buffering, none for an operand that lives in L1.
         stage: how an L3 operand passes through L2: ``none`` (home is L2 or L1), ``tile`` or ``whole``.
         stage_bytes, stage_slots: size and L2 byte offsets of the staging buffers.
+        arrival: when the box of the first tile comes, one of :data:`ARRIVALS`.
     """
 
     uses: tuple[Use, ...]
@@ -97,6 +110,7 @@ class BlockPlan:
     stage: str
     stage_bytes: int
     stage_slots: tuple[int, ...]
+    arrival: str = AFTER
 
     @property
     def operand(self) -> str:
@@ -107,6 +121,11 @@ class BlockPlan:
     def loops(self) -> tuple[int, ...]:
         """Split loops that change this operand's box, sorted."""
         return tuple(sorted({loop for axis in self.axes for loop in axis.loops}))
+
+    @property
+    def gapless(self) -> bool:
+        """Whether every box is one run of bytes of its tensor: split along its outermost axis only."""
+        return gapless(self.axes)
 
     @property
     def box_bytes(self) -> int:
@@ -152,6 +171,7 @@ class Group:
     ``nodes`` are computed tile by tile, one after the other. The loops are those of the *main* one (its place); element-wise
     ones before it run on every tile, those behind it on the last tile of each reduction. ``order`` lists the split loops
     outermost first; reduction loops come last, so an output tile stays in L1 until done.
+    ``drains``: the results of the nest before may still be on their way out while the first tile is computed.
     """
 
     entry: str
@@ -165,6 +185,7 @@ class Group:
     cycles: Cycles
     scratch: int = 0
     scratch_bytes: int = 0
+    drains: bool = False
 
     @property
     def node(self) -> str:

@@ -10,11 +10,13 @@ from deeploy_ext.errors import BadInputError, InfeasibleError
 from deeploy_ext.graph.program import Program
 from deeploy_ext.operators.spec import Phase
 from deeploy_ext.planning.allocation import pack, peak
+from deeploy_ext.planning.arrival import Span
 from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import Machine, Transfers, core_loop
-from deeploy_ext.planning.figures import memory_use, total_traffic
+from deeploy_ext.planning.figures import memory_use, total_traffic, with_figures
 from deeploy_ext.planning.fusion import joined_steps
 from deeploy_ext.planning.joint import flat_blocks, flat_phase, joins
+from deeploy_ext.planning.l1 import arrange
 from deeploy_ext.planning.nest import NOWHERE, Nest, nests_of
 from deeploy_ext.planning.placement import place, promote, requests_of
 from deeploy_ext.planning.plan import (
@@ -29,6 +31,7 @@ from deeploy_ext.planning.plan import (
     Placement,
     Plan,
 )
+from deeploy_ext.planning.residency import Resident, choose_residents, live_at
 from deeploy_ext.planning.search import Choice, NestSearch, Room
 from deeploy_ext.planning.steps import Flow, Step, single_steps, step_name
 from deeploy_ext.planning.storage import storages_of
@@ -85,22 +88,67 @@ class _Planner:
         if self.room["L2"] <= 0:
             self._no_room_for_code()
         self.levels = levels = self._levels()
-        placements = place(self.storages, levels, self.target, self.room)
+        plain = self._plan_with(levels, {})
+        residents = self._residents(levels, plain) if self.options.promote else {}
+        if not residents:
+            return plain
+        try:
+            resident = self._plan_with(levels | dict.fromkeys(residents, "L1"), residents)
+        except InfeasibleError:  # what is left in L2 packs worse
+            return plain
+        return min(plain, resident, key=lambda made: sum(made.cycles(entry) for entry in made.entries))
+
+    def _plan_with(self, levels: dict[str, str], residents: Mapping[str, Resident]) -> Plan:
+        """The plan with these levels, and these storages in L1."""
+        placed = place([s for s in self.storages if s.name not in residents], levels, self.target, self.room)
+        placements = self._with_residents(placed, residents)
         ends = [p.address + self.target.levels["L2"].align(p.bytes) for p in placements if p.level == "L2"]
         stage_base = max(ends, default=0)
         self.stage_room = stage_room = self.room["L2"] - stage_base
         groups: list[Group] = []
+        taken: list[list[Span]] = []
         moved: list[tuple[str, Transfers]] = []
-        for step in self.steps:
-            nests, choices = self._choose(step, levels, stage_room)
+        for position, step in enumerate(self.steps):
+            live = live_at(residents, position)
+            base = max((end for _, end in live), default=self.blocks_base)
+            nests, choices = self._choose(step, levels, stage_room, self.l1_arena - (base - self.blocks_base))
             for nest, choice in zip(nests, choices, strict=True):
-                groups.append(self._group(step, nest, choice, levels, stage_base))
+                groups.append(self._group(step, nest, choice, levels, base, stage_base))
+                taken.append(live)
                 moved.append((step[0].entry, choice.transfers))
         places = self._arguments() + placements
+        if self.options.double_buffer:
+            homes = {value: placement for placement in places for value in placement.values}
+            groups = [*arrange(groups, homes, (self.blocks_base, self.blocks_base + self.l1_arena), taken, self.target)]
         memory = memory_use(places, groups, self.capacity, self.reserved, self.target)
         entries = self.program.entries
         traffic = total_traffic(entries, moved)
-        return Plan(self.target.name, self._options(), entries, tuple(groups), places, (), memory, traffic)
+        plan = Plan(self.target.name, self._options(), entries, tuple(groups), places, (), memory, traffic)
+        return with_figures(plan, self.program, self.target, {}) if self.options.double_buffer else plan
+
+    def _with_residents(self, placed: Sequence[Placement], residents: Mapping[str, Resident]) -> tuple[Placement, ...]:
+        """Placements of all storages, in their order."""
+        found = {p.storage: p for p in placed}
+        for s in self.storages:
+            if s.name in residents:
+                at = residents[s.name].begin
+                found[s.name] = Placement(s.name, "L1", at, s.bytes, CONTIGUOUS, s.first, s.last, s.persistent, s.values)
+        return tuple(found[s.name] for s in self.storages)
+
+    def _residents(self, levels: dict[str, str], plain: Plan) -> dict[str, Resident]:
+        """Storages that had better live in L1, beside the plan without any."""
+        ends = [p.address + self.target.levels["L2"].align(p.bytes) for p in plain.placements if p.level == "L2"]
+        stage_room = self.room["L2"] - max(ends, default=0)
+
+        def cost(position: int, residents: Mapping[str, Resident]) -> float | None:
+            base = max((end for _, end in live_at(residents, position)), default=self.blocks_base)
+            l1 = self.l1_arena - (base - self.blocks_base)
+            found = self._best(self.steps[position], levels | dict.fromkeys(residents, "L1"), stage_room, l1)
+            return sum(c.cycles.total for c in found[1]) if found else None
+
+        entry_of = [step[0].entry for step in self.steps]
+        arena = self.blocks_base, self.blocks_base + self.l1_arena
+        return choose_residents(self.storages, entry_of, arena, self.target.levels["L1"].alignment, cost)
 
     def _options(self) -> dict[str, Any]:
         o = self.options
@@ -136,23 +184,27 @@ class _Planner:
         """Level of a value; run-time arguments live in L1."""
         return levels.get(self.owner[value], "L1")
 
-    def _choose(self, step: Step, levels: dict[str, str], stage_room: int) -> tuple[tuple[Nest, ...], tuple[Choice, ...]]:
-        found = self._best(step, levels, stage_room)
+    def _choose(
+        self, step: Step, levels: dict[str, str], stage_room: int, l1: int
+    ) -> tuple[tuple[Nest, ...], tuple[Choice, ...]]:
+        found = self._best(step, levels, stage_room, l1)
         if found is None:
             self._infeasible(step, levels, stage_room)
             raise AssertionError("unreachable")
         way, choices = found
         return self._nests(step)[way], choices
 
-    def _best(self, step: Step, levels: dict[str, str], stage_room: int) -> tuple[int, tuple[Choice, ...]] | None:
-        """The cheapest of the ways to run a step, and its choices; None when none fits."""
+    def _best(self, step: Step, levels: dict[str, str], stage_room: int, l1: int) -> tuple[int, tuple[Choice, ...]] | None:
+        """The cheapest of the ways to run a step in so many bytes of L1, and its choices; None when none fits."""
         key = self._memo_key(step, levels)
         staged = any("L3" in homes for *_, homes, _ in key)
-        room = Room(self.l1_arena, stage_room if staged else 0, self.options.double_buffer)
+        room = Room(l1, stage_room if staged else 0, self.options.double_buffer)
         key = (*key, room)
         if key not in self.memo:
             found: list[tuple[int, tuple[Choice, ...]]] = []
             for way, nests in enumerate(self._nests(step)):
+                if any(o.overwritten and self._home(o.value, levels) == "L1" for nest in nests for o in nest.operands):
+                    continue  # not a copy in its tile, but the tensor itself
                 choices = [self._search(nest, levels).best(room) for nest in nests]
                 if all(choices):
                     found.append((way, tuple(c for c in choices if c)))
@@ -161,7 +213,7 @@ class _Planner:
 
     def estimate(self, step: Step, levels: dict[str, str]) -> int | None:
         """Predicted cycles of a step with storages in these levels; None when it cannot be run."""
-        found = self._best(step, levels, self.stage_room)
+        found = self._best(step, levels, self.stage_room, self.l1_arena)
         return sum(c.cycles.total for c in found[1]) if found else None
 
     def _nests(self, step: Step) -> tuple[tuple[Nest, ...], ...]:
@@ -247,10 +299,9 @@ class _Planner:
             available=self.capacity["L2"],
         )
 
-    def _group(self, step: Step, nest: Nest, choice: Choice, levels: dict[str, str], stage_base: int) -> Group:
+    def _group(self, step: Step, nest: Nest, choice: Choice, levels: dict[str, str], l1: int, stage: int) -> Group:
         """A group with the tiles of ``choice``, which may be that of other nodes of the same shape."""
         search = self._search(nest, levels)
-        l1, stage = self.blocks_base, stage_base
         blocks: list[BlockPlan] = []
         for operand in nest.operands:
             axes, how = choice.axes[operand.name], choice.stages[operand.name]

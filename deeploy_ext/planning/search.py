@@ -10,7 +10,7 @@ from itertools import permutations
 from deeploy_ext.operators.spec import Loop
 from deeploy_ext.planning.cost import Machine, Transfers, compute_cycles, operand_transfers, predict
 from deeploy_ext.planning.nest import Nest, Operand, Tiling, loops_of, volume
-from deeploy_ext.planning.plan import AxisPlan, Cycles, LoopPlan
+from deeploy_ext.planning.plan import AxisPlan, Cycles, LoopPlan, gapless
 
 
 @dataclass(frozen=True)
@@ -170,6 +170,8 @@ class NestSearch:
             return None
         loops = tiling.loop_plans()
         axes = {o.name: self._axes_of(o, tiling) for o in self.nest.operands}
+        if not all(gapless(axes[name]) for name, home in self.homes.items() if home == "L1"):
+            return None
         blocks = {o.name: self.block(o, axes[o.name], stages[o.name], room.double_buffer) for o in self.nest.operands}
         order, transfers = min(
             ((order, self._transfers(axes, loops, order, stages)) for order in self._orders(tiling)),
