@@ -75,6 +75,9 @@ def parser() -> Parser:
     plan.add_argument(
         "--no-fuse", action="store_true", help="keep gradients and update apart where one mini-batch makes a step, too"
     )
+    plan.add_argument(
+        "--groups", choices=("joint", "single"), default="joint", help="tile nests of several nodes where that saves cycles"
+    )
     plan.add_argument("--plan", type=place, metavar="FILE", help="use this plan.json (from --dump) instead of planning")
     plan.add_argument(
         "--plan-only", action="store_true", help="will it fit, where does everything live, predicted cycles; no run"
@@ -183,6 +186,7 @@ def _main(given: Sequence[str]) -> int:
         seed=args.seed,
         dispatch=args.dispatch,
         kernels=args.kernels,
+        groups=args.groups,
         dma=args.dma,
         sanitize=args.sanitize,
         optimizer=args.optimizer,

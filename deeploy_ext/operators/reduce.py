@@ -37,4 +37,4 @@ class ReduceSum(Operator):
         return (TensorType(data.dtype, tuple(extents)),)
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
-        return (reducing(call, "data", "reduced", reduced_axes(call)),)
+        return (reducing(call, "data", "reduced", reduced_axes(call), start="sum"),)
