@@ -78,6 +78,9 @@ def parser() -> Parser:
     plan.add_argument(
         "--no-fuse", action="store_true", help="keep gradients and update apart where one mini-batch makes a step, too"
     )
+    plan.add_argument(
+        "--groups", choices=("joint", "single"), default="joint", help="tile nests of several nodes where that saves cycles"
+    )
     plan.add_argument("--plan", type=place, metavar="FILE", help="use this plan.json (from --dump) instead of planning")
     plan.add_argument(
         "--override", action="append", type=named, metavar="NODE=FILE.c", default=[],
@@ -204,6 +207,7 @@ def _main(given: Sequence[str]) -> int:
         seed=args.seed,
         dispatch=args.dispatch,
         kernels=args.kernels,
+        groups="single" if args.override or args.variant else args.groups,  # a kernel is tried alone
         dma=args.dma,
         sanitize=args.sanitize,
         optimizer=args.optimizer,

@@ -65,6 +65,7 @@ class RunOptions:
     seed: int | None = None
     dispatch: Literal["runtime", "static"] = "runtime"
     kernels: str = "fast"
+    groups: Literal["joint", "single"] = "joint"
     dma: Literal["eager", "lazy", "random"] = "eager"
     sanitize: Literal["address", "undefined", "thread"] | None = None
     optimizer: str | None = None
@@ -228,14 +229,15 @@ def plan_only(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Plan
 def _plan_report(
     task: TrainingTask, program: Program, plan: Plan, options: RunOptions, target: Target, terminal: Terminal
 ) -> PlanReport:
+    operators = {(call.entry, call.name): call.invocation.operator.op_type for call in program.calls}
     return PlanReport(
         test=task.name,
         target=target,
         options={**asdict(options), **plan.options, **asdict(task.spec)},
         plan=plan,
         cycles=predicted_cycles(plan, target),
-        schedule=[call.name for call in program.calls],
-        operators=[call.invocation.operator.op_type for call in program.calls],
+        schedule=["+".join(nodes) for _, nodes in plan.schedule],
+        operators=["+".join(operators[entry, name] for name in nodes) for entry, nodes in plan.schedule],
         macs=sum(macs(call) for call in program.calls if call.entry == "step"),
         seconds=terminal.elapsed(),
     )
@@ -326,6 +328,7 @@ def make_plan_options(options: RunOptions, target: Target) -> PlanOptions:
         cores=cores,
         dispatch=options.dispatch,
         kernels=options.kernels,
+        groups=options.groups,
     )
 
 

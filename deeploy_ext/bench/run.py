@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deeploy_ext.bench.cases import Case
@@ -132,7 +132,7 @@ def run_cases(cases: Sequence[Case], engine: Engine, target: Target, options: Pl
 def _run(bench: BenchTask, engine: Engine, target: Target, options: PlanOptions, folder: Path) -> Iterator[Row]:
     golden = run_golden(bench.task)
     program = scheduled(lower(bench.task))
-    plan = make_plan(program, target, options)
+    plan = make_plan(program, target, replace(options, groups="single"))  # each kernel is measured alone
     check_plan(program, plan)
     built = engine.build(emit(bench.task, program, plan, folder / "c"), folder / "build")
     result = engine.run(built, rounds=1)

@@ -20,7 +20,8 @@ from deeploy_ext.graph.program import Call
 from deeploy_ext.operators.guard import template_folder
 from deeploy_ext.operators.relations import Affine
 from deeploy_ext.operators.spec import Operator, Phase
-from deeploy_ext.planning.plan import BodyPlan, Group
+from deeploy_ext.planning.joint import operands_of
+from deeploy_ext.planning.plan import AxisPlan, BodyPlan, Group
 from deeploy_ext.resources import resource
 
 
@@ -40,9 +41,16 @@ class BodyContext:
         self.kernels: dict[str, tuple[str, str]] = {}
         self._plans = {loop.name: loop for loop in group.loops}
         self._loops = {loop.name: i for i, loop in enumerate(group.loops)}
-        self._blocks = {block.operand: i for i, block in enumerate(group.blocks)}
-        self._views = {block.operand: tuple(axis.extent for axis in block.axes) for block in group.blocks}
-        self._starts, self._strides = _alike(group, phase)
+        self._blocks = {u.operand: i for i, block in enumerate(group.blocks) for u in block.uses if u.node == plan.node}
+        self._views = {o: tuple(axis.extent for axis in group.blocks[i].axes) for o, i in self._blocks.items()}
+        self._flat: dict[str, int] = {}
+        if plan.flat:  # of an element-wise node all boxes lie in L1 alike: it counts their elements from 0
+            self._flat = {name: place for place, name in enumerate(operands_of(phase))}
+            self._loops = {phase.loops[0].name: 0}
+            self._views |= {access.operand: access.view for access in (*phase.reads, *phase.writes) if access.view}
+            self._starts, self._strides = {}, {}
+        else:
+            self._starts, self._strides = _alike({o: group.blocks[i].axes for o, i in self._blocks.items()}, phase)
 
     def has(self, operand: str) -> bool:
         """Whether the phase touches an operand (optional ones may be absent)."""
@@ -69,7 +77,7 @@ class BodyContext:
         view = self._views[operand]
         kept = [(axis, text) for axis, text in enumerate(index) if view[axis] > 1 and text != "0"]
         terms = [
-            f"{text} - {self.start(operand, axis)}"
+            (text if self._flat else f"{text} - {self.start(operand, axis)}")
             if axis == len(index) - 1
             else f"({text} - {self.start(operand, axis)}) * {self.stride(operand, axis)}"
             for axis, text in kept
@@ -83,6 +91,8 @@ class BodyContext:
 
     def start(self, operand: str, axis: int) -> str:
         """First index of the tile's box along an axis."""
+        if self._flat:
+            return "0"
         like, place = self._starts.get((operand, axis), (operand, axis))
         return f"{like}_box->start[{place}]"
 
@@ -172,6 +182,8 @@ class BodyContext:
             lines.append(f"    enum {{ {', '.join(numbers)} }}; /* loops */")
         for operand, place in self._blocks.items():
             box, source = f"{operand}_box", f"tile->operand[{place}]"
+            if operand in self._flat:
+                source = f"tile->operand[range->flat[{self._flat[operand]}]]"
             boxed = bool(re.search(rf"\b{box}\b", text))
             if boxed:
                 lines.append(f"    const net_operand_t *const {box} = &{source};")
@@ -188,13 +200,14 @@ def _sum(index: Affine) -> str:
     return " + ".join([*terms, *([str(index.offset)] if index.offset or not terms else [])])
 
 
-def _alike(group: Group, phase: Phase) -> tuple[dict[tuple[str, int], tuple[str, int]], dict[tuple[str, int], str]]:
+def _alike(
+    axes: Mapping[str, Sequence[AxisPlan]], phase: Phase
+) -> tuple[dict[tuple[str, int], tuple[str, int]], dict[tuple[str, int], str]]:
     """For axes of the phase's operands: the first axis that starts where this one does, the first operand with its stride.
 
     Operands that a phase walks together then share one computation of an offset. Alike are axes that one index relation
     and the same regions belong to: the relation keeps the text from depending on sizes that agree by chance.
     """
-    axes = {block.operand: block.axes for block in group.blocks}
     starts: dict[tuple[str, int], tuple[str, int]] = {}
     strides: dict[tuple[str, int], str] = {}
     seen: dict[object, tuple[str, int]] = {}

@@ -20,7 +20,7 @@ from deeploy_ext.codegen.program import EmittedProgram, Role, TensorEntry
 from deeploy_ext.codegen.tables import Tables, check_limits
 from deeploy_ext.codegen.text import c_comment, c_float, c_string
 from deeploy_ext.graph.program import Call, Program
-from deeploy_ext.planning.plan import BodyPlan, Group, Placement, Plan
+from deeploy_ext.planning.plan import CONTINUED, BodyPlan, Group, Placement, Plan, Use
 from deeploy_ext.planning.target import Target, load_target
 from deeploy_ext.training.task import TrainingTask
 
@@ -81,7 +81,8 @@ def emit(
     bodies, tables = Bodies(override.names(overrides)), Tables()
     calls = {(call.entry, call.name): call for call in program.calls}
     entries = {
-        entry: [_group(calls[entry, g.node], g, bodies, tables, homes) for g in plan.entry(entry)] for entry in program.entries
+        entry: [_group([calls[entry, n] for n in g.nodes], g, bodies, tables, homes) for g in plan.entry(entry)]
+        for entry in program.entries
     }
     sizes = {level: _bytes(plan, target, level) for level in ("L1", "L2", "L3")}
     context = {
@@ -160,27 +161,45 @@ def _input_count(task: TrainingTask, rows: list[TensorRow]) -> int:
     return max((i + 1 for i, row in enumerate(rows) if row.entry.role == Role.DATA and row.value in read), default=0)
 
 
-def _group(call: Call, group: Group, bodies: Bodies, tables: Tables, homes: dict[str, Placement]) -> GroupText:
+def _group(calls: Sequence[Call], group: Group, bodies: Bodies, tables: Tables, homes: dict[str, Placement]) -> GroupText:
     check_limits(group)
-    node = c_comment(group.node)
-    tables.begin(f"{group.entry}: '{node}'")
-    phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
-    rows = [f"{{{bodies.name_of(call, group, phases[body.phase], body)}, {_sharing(body)}}}" for body in group.bodies]
+    names = " + ".join(f"'{c_comment(node)}'" for node in group.nodes)
+    tables.begin(f"{group.entry}: {names}")
+    rows: list[str] = []
+    for place, body in enumerate(group.computed):
+        call = calls[body.node]
+        phase = next(p for p in call.invocation.operator.phases(call.invocation) if p.name == body.phase)
+        rows.append(f"{{{bodies.name_of(call, group, phase, body)}, {_sharing(body, group.chain(place))}}}")
     split = ", ".join(f"{group.loops[i].name} {group.loops[i].extent}/{group.loops[i].tile}" for i in group.order)
     how = f"{group.tiles} tiles ({split})" if group.order else "1 tile"
-    names = ", ".join(phase for phase in group.phases if phase != "main")
-    title = f"{call.invocation.operator.op_type}{names and ' '}{names}: node '{node}'"
+    phases = ", ".join(phase for phase in group.phases if phase != "main")
+    kinds = [f"{call.invocation.operator.op_type}" for call in calls]
+    kinds[group.main] += f"{phases and ' '}{phases}"
+    title = f"{' + '.join(kinds)}: node{'s' if len(calls) > 1 else ''} {names}"
     return GroupText(
         f"{title}, {how}{', double-buffered' if group.double_buffer else ''}",
         tables.shape(group),
-        tables.work(group, rows, homes),
+        tables.work(group, rows, _restart(calls, group), homes),
         tables.tile(group),
     )
 
 
-def _sharing(body: BodyPlan) -> str:
-    """How the workers share out a body: a loop, or a name of the runtime."""
-    return "NET_TEAM" if body.team else "NET_ALONE" if body.core_loop is None else str(body.core_loop)
+def _restart(calls: Sequence[Call], group: Group) -> int | None:
+    """The block of the truth value that says whether the sum that the group continues starts anew; None: there is none."""
+    for body in group.bodies:
+        continues = calls[body.node].invocation.operator.continues
+        if body.variant == CONTINUED and continues:
+            use = Use(body.node, continues[2])
+            return next(i for i, block in enumerate(group.blocks) if use in block.uses)
+    return None
+
+
+def _sharing(body: BodyPlan, chained: int) -> str:
+    """How the workers share out a body: a loop, or a name of the runtime; and the operands of an element-wise one."""
+    if body.flat:
+        return f"NET_FLAT, {chained}, {{{', '.join(map(str, body.flat))}}}"
+    sharing = "NET_TEAM" if body.team else "NET_ALONE" if body.core_loop is None else body.core_loop
+    return f"{sharing}, 0, {{0}}"
 
 
 def _bytes(plan: Plan, target: Target, level: str) -> int:

@@ -247,7 +247,7 @@ class ConvGradW(Operator):
             *map(g.loop, ("g", "co", "ci")), g.loop("ky", "whole"), g.loop("kx", "whole"),
             *(g.loop(name, "reduction") for name in ("n", "oy", "ox")),
         )  # fmt: skip
-        return (Phase("main", loops, (g.result("dY"), g.image("X")), (g.weight("dW", start="zero"),), "mac"),)
+        return (Phase("main", loops, (g.result("dY"), g.image("X")), (g.weight("dW", start="sum"),), "mac"),)
 
     def kernels(self, call: Invocation) -> tuple[TeamKernel, ...]:
         g = Geometry.of(call, call["X"].shape, call["dW"].shape, call["dY"].shape)
@@ -303,4 +303,4 @@ class ConvGradB(Operator):
         n, c, h, w = call["dY"].shape
         loops = (Loop("c", c), Loop("n", n, "reduction"), Loop("s", h * w, "reduction"))
         dy = Access("dY", (axis("n"), axis("c"), axis("s")), (n, c, h * w))
-        return (Phase("main", loops, (dy,), (Access("dB", (axis("c"),), start="zero"),)),)
+        return (Phase("main", loops, (dy,), (Access("dB", (axis("c"),), start="sum"),)),)

@@ -97,5 +97,5 @@ class Gemm(Operator):
             shape = (1,) * (2 - len(c.shape)) + c.shape
             index = tuple(axis() if extent == 1 else axis(name) for extent, name in zip(shape, "mn", strict=True))
             reads.append(Access("C", index, shape))
-        start = "seed" if len(reads) == 3 else "zero"
+        start = "seed" if len(reads) == 3 else "sum" if k > 1 else "zero"
         return (Phase("main", loops, tuple(reads), (Access("Y", (axis("m"), axis("n")), start=start),), "mac_dense"),)

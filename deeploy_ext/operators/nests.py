@@ -63,8 +63,10 @@ def broadcasting(call: Invocation, inputs: Sequence[str], output: str, work: str
     return Phase("main", loops, reads, (access([True] * len(loops), output),), work)
 
 
-def reducing(call: Invocation, data: str, result: str, axes: Sequence[int], work: str = "elementwise") -> Phase:
-    """A phase that sums ``data`` over ``axes`` into ``result``, starting from zero."""
+def reducing(
+    call: Invocation, data: str, result: str, axes: Sequence[int], work: str = "elementwise", start: Start = "zero"
+) -> Phase:
+    """A phase that sums ``data`` over ``axes`` into ``result``, which starts from zero."""
     shape = call[data].shape
     found = joined(shape, (i in axes for i in range(len(shape))))
     if len(found) > MAX_RANK:
@@ -76,7 +78,7 @@ def reducing(call: Invocation, data: str, result: str, axes: Sequence[int], work
         "main",
         loops,
         (Access(data, tuple(axis(loop.name) for loop in loops), tuple(loop.extent for loop in loops)),),
-        (Access(result, index, tuple(loop.extent for loop in kept) or (1,), "zero"),),
+        (Access(result, index, tuple(loop.extent for loop in kept) or (1,), start),),
         work,
     )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from deeploy_ext.operators.nests import reducing
-from deeploy_ext.operators.spec import Case, Invocation, Operator, Phase, TensorType
+from deeploy_ext.operators.spec import Case, Invocation, Operator, Phase, Start, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -36,6 +36,7 @@ class _Reduction(Operator):
     optional = frozenset({"axes"})
     attributes = {"keepdims": 1, "noop_with_empty_axes": 0}
     constant_inputs = ("axes",)
+    start: ClassVar[Start] = "zero"
     operand_types = {"axes": ("int64",)}
     cases = (
         Case({"data": (3, 5, 7), "axes": np.array([0, 2])}),
@@ -69,13 +70,14 @@ class _Reduction(Operator):
         return (grad, *(None for _ in node.inputs[1:]))
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
-        return (reducing(call, "data", "reduced", reduced_axes(call)),)
+        return (reducing(call, "data", "reduced", reduced_axes(call), start=self.start),)
 
 
 class ReduceSum(_Reduction):
     """``reduced = sum of data over axes``."""
 
     op_type = "ReduceSum"
+    start = "sum"
 
 
 class ReduceMean(_Reduction):

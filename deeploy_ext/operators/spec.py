@@ -58,7 +58,7 @@ class Loop:
     kind: Literal["parallel", "reduction", "whole"] = "parallel"
 
 
-Start = Literal["none", "zero", "seed"]
+Start = Literal["none", "zero", "sum", "seed"]
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Access:
         operand: name of the operand (one of the operator's ``inputs`` or ``outputs``).
         index: one affine index per axis of ``view``; ``None`` means the whole axis.
         view: shape under which the (contiguous) operand is seen; ``()`` means as it is.
-        start: for writes: how the region starts on the first tile of a reduction: ``none`` (written once), ``zero``,
-            ``seed`` (from another operand).
+        start: for writes: how the region starts on the first tile of a reduction: ``none`` (written once), ``zero``, ``sum``
+            (zero, and what follows is a plain sum, which may as well go on from any other), ``seed`` (from another operand).
     """
 
     operand: str
@@ -209,7 +209,8 @@ class Operator:
         needed: optional outputs that the phases need even when the graph does not use them.
         in_place: (input, output) pairs that *may* share storage because each element is read before it is written.
         state: (input, output) pairs that *must* share storage (buffers updated in place).
-        accumulates: the input that is added to the first state, or overwrites it when a run-time flag says so; None: no such.
+        accumulates: the input that is added to the first state, or overwrites it when a run-time flag, the other input, says
+            so: what computes it as a plain sum may go on from the state instead. None: no such.
         view: the output is the input's storage under another shape (no code).
         constant_inputs: inputs that must be known at compile time (shapes, axes); they never exist in the emitted C.
         operand_types: numpy names of the element types of inputs that are not float32.
@@ -249,6 +250,14 @@ class Operator:
     aliases: ClassVar[tuple[Alias, ...]] = ()
     images: ClassVar[tuple[str, ...]] = ()
     cases: ClassVar[tuple[Case, ...]] = ()
+
+    @property
+    def continues(self) -> tuple[str, str, str] | None:
+        """(sum, value, restart) of an operator with ``accumulates``: its state, what is added, and the flag to start anew."""
+        if self.accumulates is None:
+            return None
+        total = self.state[0][0]
+        return total, self.accumulates, next(name for name in self.inputs if name not in (total, self.accumulates))
 
     @property
     def key(self) -> tuple[str, str]:

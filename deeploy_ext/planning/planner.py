@@ -7,19 +7,33 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deeploy_ext.errors import BadInputError, InfeasibleError
-from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.graph.program import Program
 from deeploy_ext.operators.spec import Phase
 from deeploy_ext.planning.allocation import pack, peak
 from deeploy_ext.planning.arrival import Span
 from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import Machine, Transfers, core_loop
 from deeploy_ext.planning.figures import memory_use, total_traffic, with_figures
+from deeploy_ext.planning.fusion import joined_steps
+from deeploy_ext.planning.joint import flat_blocks, flat_phase, joins
 from deeploy_ext.planning.l1 import arrange
-from deeploy_ext.planning.nest import Nest, Operand, make_nest, nests_of
+from deeploy_ext.planning.nest import NOWHERE, Nest, nests_of
 from deeploy_ext.planning.placement import place, promote, requests_of
-from deeploy_ext.planning.plan import CONTIGUOUS, AxisPlan, BlockPlan, BodyPlan, Group, Placement, Plan
+from deeploy_ext.planning.plan import (
+    CONTIGUOUS,
+    CONTINUED,
+    MAX_OPERANDS,
+    MAX_PHASES,
+    AxisPlan,
+    BlockPlan,
+    BodyPlan,
+    Group,
+    Placement,
+    Plan,
+)
 from deeploy_ext.planning.residency import Resident, choose_residents, live_at
 from deeploy_ext.planning.search import Choice, NestSearch, Room
+from deeploy_ext.planning.steps import Flow, Step, single_steps, step_name
 from deeploy_ext.planning.storage import storages_of
 from deeploy_ext.planning.target import Target
 
@@ -32,6 +46,7 @@ class PlanOptions:
     ``variants`` picks bodies by node: "portable" instead of a team kernel, or one of the operator's variants. ``largest``
     limits tiles, where checks need small ones: by node, then by loop, the most iterations of a tile; ``buffer_all`` has double
     buffering wherever a nest has several tiles, whether it pays or not.
+    ``groups`` is "joint", or "single" for nests of one node each.
     """
 
     promote: bool = False
@@ -42,6 +57,7 @@ class PlanOptions:
     cores: int | None = None
     dispatch: str = "runtime"
     kernels: str = "fast"
+    groups: str = "joint"
     variants: Mapping[str, str] = field(default_factory=dict[str, str])
     buffer_all: bool = False
     largest: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
@@ -50,11 +66,12 @@ class PlanOptions:
 class _Planner:
     """State of one planning run."""
 
-    def __init__(self, program: Program, target: Target, options: PlanOptions) -> None:
-        self.program, self.target, self.options = program, target, options
+    def __init__(self, flow: Flow, target: Target, options: PlanOptions, steps: tuple[Step, ...]) -> None:
+        self.program, self.target, self.options = flow.program, target, options
+        program, self.flow, self.steps = flow.program, flow, steps
         self.cores = options.cores or target.cores
         self.machine = Machine(target, self.cores)
-        self.owner, self.storages = storages_of(program)
+        self.owner, self.storages = storages_of(flow, steps)
         self.bytes = {s.name: s.bytes for s in self.storages}
         self.capacity = {name: level.capacity for name, level in target.levels.items()}
         self.capacity["L1"] = options.l1 or self.capacity["L1"]
@@ -63,7 +80,9 @@ class _Planner:
         self.blocks_base = target.runtime_bytes + sum(self._aligned_l1(self._size(a)) for a in program.arguments)
         self.l1_arena = self.capacity["L1"] - self.reserved["L1"] + target.runtime_bytes - self.blocks_base
         self.room = {name: self.capacity[name] - self.reserved[name] for name in self.capacity}
-        self.memo: dict[Any, tuple[Choice, ...] | None] = {}
+        self.memo: dict[Any, tuple[int, tuple[Choice, ...]] | None] = {}
+        self.levels: dict[str, str] = {}
+        self.stage_room = 0
 
     def _size(self, value: str) -> int:
         return self.program.values[value].bytes
@@ -74,7 +93,7 @@ class _Planner:
     def plan(self) -> Plan:
         if self.room["L2"] <= 0:
             self._no_room_for_code()
-        levels = self._levels()
+        self.levels = levels = self._levels()
         plain = self._plan_with(levels, {})
         residents = self._residents(levels, plain) if self.options.promote else {}
         if not residents:
@@ -91,17 +110,18 @@ class _Planner:
         placements = self._with_residents(placed, residents)
         ends = [p.address + self.target.levels["L2"].align(p.bytes) for p in placements if p.level == "L2"]
         stage_base = max(ends, default=0)
-        stage_room = self.room["L2"] - stage_base
+        self.stage_room = stage_room = self.room["L2"] - stage_base
         groups: list[Group] = []
         taken: list[list[Span]] = []
         moved: list[tuple[str, Transfers]] = []
-        for position, call in enumerate(self.program.calls):
+        for position, step in enumerate(self.steps):
             live = live_at(residents, position)
             base = max((end for _, end in live), default=self.blocks_base)
-            for choice in self._choose(call, levels, stage_room, self.l1_arena - (base - self.blocks_base)):
-                groups.append(self._group(call, choice, levels, base, stage_base))
+            nests, choices = self._choose(step, levels, stage_room, self.l1_arena - (base - self.blocks_base))
+            for nest, choice in zip(nests, choices, strict=True):
+                groups.append(self._group(step, nest, choice, levels, base, stage_base))
                 taken.append(live)
-                moved.append((call.entry, choice.transfers))
+                moved.append((step[0].entry, choice.transfers))
         places = self._arguments() + placements
         if self.options.double_buffer:
             homes = {value: placement for placement in places for value in placement.values}
@@ -129,11 +149,10 @@ class _Planner:
         def cost(position: int, residents: Mapping[str, Resident]) -> float | None:
             base = max((end for _, end in live_at(residents, position)), default=self.blocks_base)
             l1 = self.l1_arena - (base - self.blocks_base)
-            call = self.program.calls[position]
-            found = self._find(call, levels | dict.fromkeys(residents, "L1"), stage_room, l1)
-            return sum(c.cycles.total for c in found) if found else None
+            found = self._best(self.steps[position], levels | dict.fromkeys(residents, "L1"), stage_room, l1)
+            return sum(c.cycles.total for c in found[1]) if found else None
 
-        entry_of = [call.entry for call in self.program.calls]
+        entry_of = [step[0].entry for step in self.steps]
         arena = self.blocks_base, self.blocks_base + self.l1_arena
         return choose_residents(self.storages, entry_of, arena, self.target.levels["L1"].alignment, cost)
 
@@ -142,7 +161,7 @@ class _Planner:
         return {
             "promote": o.promote, "double_buffer": o.double_buffer, "l1": self.capacity["L1"], "l2": self.capacity["L2"],
             "default_level": o.default_level, "cores": self.cores, "dispatch": o.dispatch,
-            "kernels": o.kernels,
+            "kernels": o.kernels, "groups": o.groups,
         }  # fmt: skip
 
     def _levels(self) -> dict[str, str]:
@@ -154,8 +173,8 @@ class _Planner:
     def _smallest_stage(self) -> int:
         """L2 bytes that staging needs when everything is in L3, with the smallest tiles."""
         levels = dict.fromkeys(self.bytes, "L3")
-        distinct = {self._memo_key(call, levels): call for call in self.program.calls}.values()
-        needed = max(min(self._smallest(n, levels)[1] for n in self._nests(call)) for call in distinct)
+        distinct = {self._memo_key(step, levels): step for step in self.steps}.values()
+        needed = max(min(self._smallest(n, levels)[1] for n in self._nests(step)) for step in distinct)
         return max(needed, min(32768, self.room["L2"] // 8))
 
     def _smallest(self, nests: Sequence[Nest], levels: dict[str, str]) -> tuple[int, int]:
@@ -164,58 +183,86 @@ class _Planner:
         return max(c.l1_bytes for c in choices if c), max(c.stage_bytes for c in choices if c)
 
     def _search(self, nest: Nest, levels: dict[str, str]) -> NestSearch:
-        owners = {o.name: self.owner[o.value] for o in nest.operands}
-        homes = {name: levels.get(owner, "L1") for name, owner in owners.items()}
+        homes = {o.name: self._home(o.value, levels) if o.loaded or o.stored else NOWHERE for o in nest.operands}
         whole = {o.name: self._size(o.value) for o in nest.operands}
         return NestSearch(nest, homes, whole, self.machine, self.options.largest.get(nest.call.name, {}))
 
-    def _find(self, call: Call, levels: dict[str, str], stage_room: int, l1: int) -> tuple[Choice, ...] | None:
-        """The cheapest way to run a node in so many bytes of L1; None when there is none."""
-        key = self._memo_key(call, levels), stage_room, l1
+    def _home(self, value: str, levels: Mapping[str, str]) -> str:
+        """Level of a value; run-time arguments live in L1."""
+        return levels.get(self.owner[value], "L1")
+
+    def _choose(
+        self, step: Step, levels: dict[str, str], stage_room: int, l1: int
+    ) -> tuple[tuple[Nest, ...], tuple[Choice, ...]]:
+        found = self._best(step, levels, stage_room, l1)
+        if found is None:
+            self._infeasible(step, levels, stage_room)
+            raise AssertionError("unreachable")
+        way, choices = found
+        return self._nests(step)[way], choices
+
+    def _best(self, step: Step, levels: dict[str, str], stage_room: int, l1: int) -> tuple[int, tuple[Choice, ...]] | None:
+        """The cheapest of the ways to run a step in so many bytes of L1, and its choices; None when none fits."""
+        key = self._memo_key(step, levels)
+        staged = any("L3" in homes for *_, homes, _ in key)
+        room = Room(l1, stage_room if staged else 0, self.options.double_buffer, self.options.buffer_all)
+        key = (*key, room)
         if key not in self.memo:
-            room = Room(l1, stage_room, self.options.double_buffer, self.options.buffer_all)
-            found: list[tuple[Choice, ...]] = []
-            for nests in self._nests(call):
+            found: list[tuple[int, tuple[Choice, ...]]] = []
+            for way, nests in enumerate(self._nests(step)):
+                if any(o.overwritten and self._home(o.value, levels) == "L1" for nest in nests for o in nest.operands):
+                    continue  # not a copy in its tile, but the tensor itself
                 choices = [self._search(nest, levels).best(room) for nest in nests]
                 if all(choices):
-                    found.append(tuple(c for c in choices if c))
-            self.memo[key] = min(found, key=lambda cs: sum(c.cycles.total for c in cs)) if found else None
+                    found.append((way, tuple(c for c in choices if c)))
+            self.memo[key] = min(found, key=lambda one: sum(c.cycles.total for c in one[1])) if found else None
         return self.memo[key]
 
-    def _choose(self, call: Call, levels: dict[str, str], stage_room: int, l1: int) -> tuple[Choice, ...]:
-        best = self._find(call, levels, stage_room, l1)
-        if best is None:
-            self._infeasible(call, levels, stage_room)
-            raise AssertionError("unreachable")
-        return best
+    def estimate(self, step: Step, levels: dict[str, str]) -> int | None:
+        """Predicted cycles of a step with storages in these levels; None when it cannot be run."""
+        found = self._best(step, levels, self.stage_room, self.l1_arena)
+        return sum(c.cycles.total for c in found[1]) if found else None
 
-    def _nests(self, call: Call) -> tuple[tuple[Nest, ...], ...]:
-        return nests_of(call, "portable" if call.name in self.options.variants else self.options.kernels)
+    def _nests(self, step: Step) -> tuple[tuple[Nest, ...], ...]:
+        if len(step) == 1:
+            return nests_of(step[0], "portable" if step[0].name in self.options.variants else self.options.kernels)
+        joint = joins(step, self.flow, self.options.kernels)
+        return tuple((nest,) for nest in joint if len(nest.operands) <= MAX_OPERANDS and nest.steps <= MAX_PHASES)
 
-    def _memo_key(self, call: Call, levels: dict[str, str]) -> Any:
-        """Nodes of the same operator, attributes, shapes and levels get the same tiles."""
-        invocation = call.invocation
-        homes = tuple(levels.get(self.owner[v], "L1") for v in (*call.reads, *call.writes))
-        attributes = repr(sorted(invocation.attributes.items()))
-        constants = repr(sorted((k, v.tolist()) for k, v in invocation.constants.items()))
-        types = repr((invocation.inputs, invocation.outputs))
-        largest = repr(sorted(self.options.largest.get(call.name, {}).items()))
-        variant = self.options.variants.get(call.name)
-        return invocation.operator.key, attributes, constants, types, homes, largest, variant
+    def _memo_key(self, step: Step, levels: Mapping[str, str]) -> tuple[Any, ...]:
+        """Nodes of the same operators, attributes, shapes, levels and connections get the same tiles."""
+        numbers: dict[str, int] = {}
+        internal = self.flow.internal(step)
+        key: list[Any] = []
+        for call in step:
+            invocation = call.invocation
+            values = (*call.reads, *call.writes)
+            tensors = [self.flow.tensor(value) for value in values]
+            ties = tuple(numbers.setdefault(tensor, len(numbers)) for tensor in tensors)
+            homes = tuple(
+                NOWHERE if tensor in internal else self._home(value, levels)
+                for value, tensor in zip(values, tensors, strict=True)
+            )
+            attributes = repr(sorted(invocation.attributes.items()))
+            constants = repr(sorted((k, v.tolist()) for k, v in invocation.constants.items()))
+            types = repr((invocation.inputs, invocation.outputs))
+            forced = repr(sorted(self.options.largest.get(call.name, {}).items())), self.options.variants.get(call.name)
+            key.append((invocation.operator.key, attributes, constants, types, forced, homes, ties))
+        return tuple(key)
 
-    def _infeasible(self, call: Call, levels: dict[str, str], stage_room: int) -> None:
+    def _infeasible(self, step: Step, levels: dict[str, str], stage_room: int) -> None:
         """Explain which memory is too small for this node, and the smallest value that works for all nodes."""
-        self._refuse_giant_block(call, levels)
-        l1, stage = min(self._smallest(nests, levels) for nests in self._nests(call))
-        every = [min(self._smallest(nests, levels) for nests in self._nests(c)) for c in self.program.calls]
-        name = f"{call.name} ({call.invocation.operator.op_type})"
+        self._refuse_giant_block(step, levels)
+        l1, stage = min(self._smallest(nests, levels) for nests in self._nests(step))
+        every = [min(self._smallest(nests, levels) for nests in self._nests(s)) for s in self.steps]
+        node, name = step_name(step), _with_types(step)
         fixed = self.capacity["L1"] - self.l1_arena
         if l1 > self.l1_arena:
             smallest = max(need for need, _ in every) + fixed
             raise InfeasibleError(
                 f"{name} needs {l1} bytes of L1 for its smallest tile, {max(self.l1_arena, 0)} are available "
                 f"({fixed} of {self.capacity['L1']} are stacks and runtime); use --l1 {smallest} or more.",
-                node=call.name,
+                node=node,
                 level="L1",
                 needed=l1,
                 available=max(self.l1_arena, 0),
@@ -224,22 +271,22 @@ class _Planner:
         raise InfeasibleError(
             f"{name} needs {stage} bytes of L2 to stage its smallest tile, {stage_room} are available; "
             f"use --l2 {smallest} or more.",
-            node=call.name,
+            node=node,
             level="L2",
             needed=stage,
             available=stage_room,
         )
 
-    def _refuse_giant_block(self, call: Call, levels: dict[str, str]) -> None:
+    def _refuse_giant_block(self, step: Step, levels: dict[str, str]) -> None:
         """No size of L1 helps an operand whose smallest tile is more than one DMA command moves."""
         limit = int(self.target.costs["dma.max_bytes"])
-        smallest = [[self._search(nest, levels).smallest() for nest in nests] for nests in self._nests(call)]
+        smallest = [[self._search(nest, levels).smallest() for nest in nests] for nests in self._nests(step)]
         largest = min(max(c.largest_block for c in choices if c) for choices in smallest)
         if largest > limit:
             raise InfeasibleError(
-                f"{call.name} ({call.invocation.operator.op_type}) has an operand whose smallest tile is {largest} bytes, one "
+                f"{_with_types(step)} has an operand whose smallest tile is {largest} bytes, one "
                 f"DMA command moves {limit}; no --l1 helps: make that axis of the network smaller.",
-                node=call.name,
+                node=step_name(step),
                 level="L1",
                 needed=largest,
                 available=limit,
@@ -248,7 +295,7 @@ class _Planner:
     def _no_room_for_code(self) -> None:
         """L2 does not even hold the code: say what does, staging of the smallest tiles included."""
         levels = dict.fromkeys(self.bytes, self.options.default_level if not self.options.promote else "L3")
-        needed = max(min(self._smallest(n, levels)[1] for n in self._nests(call)) for call in self.program.calls)
+        needed = max(min(self._smallest(n, levels)[1] for n in self._nests(step)) for step in self.steps)
         wanted = requests_of([s for s in self.storages if levels[s.name] == "L2"], self.target.levels["L2"].alignment)
         smallest = self.reserved["L2"] + max(needed, peak(wanted, pack(wanted)))
         raise InfeasibleError(
@@ -260,11 +307,10 @@ class _Planner:
             available=self.capacity["L2"],
         )
 
-    def _group(self, call: Call, choice: Choice, levels: dict[str, str], l1: int, stage: int) -> Group:
-        nest = choice.tiling.nest
-        search = self._search(replace(nest, operands=_operands_of(call, nest)), levels)
+    def _group(self, step: Step, nest: Nest, choice: Choice, levels: dict[str, str], l1: int, stage: int) -> Group:
+        """A group with the tiles of ``choice``, which may be that of other nodes of the same shape."""
+        search = self._search(nest, levels)
         blocks: list[BlockPlan] = []
-        own = {o.name: o for o in _operands_of(call, nest)}
         for operand in nest.operands:
             axes, how = choice.axes[operand.name], choice.stages[operand.name]
             sizes = search.block(operand, axes, how, choice.double_buffer)
@@ -274,52 +320,60 @@ class _Planner:
             stage += sizes.stage_bytes * sizes.stage_slots
             blocks.append(
                 BlockPlan(
-                    operand.name, own[operand.name].value, operand.loaded, operand.stored, operand.item, tuple(axes),
+                    operand.uses, operand.value, operand.loaded, operand.stored, operand.item, tuple(axes),
                     sizes.bytes, slots, how, sizes.stage_bytes, staged,
                 )
             )  # fmt: skip
-        if nest.kernel:
-            bodies = tuple(BodyPlan(nest.phases[0].name, None, step, team=True) for step in nest.kernel.steps)
-        else:
-            bodies = tuple(self._body(call, phase, choice) for phase in nest.phases)
+        main = len(nest.before)
+        bodies: list[BodyPlan] = []
+        for node, call in enumerate(step):
+            phase = flat_phase(call)
+            if phase:
+                variant = CONTINUED if node == nest.continued else ""
+                bodies.append(BodyPlan(phase.name, None, variant, node=node, flat=flat_blocks(nest, node, call)))
+            elif nest.kernel:
+                bodies += [BodyPlan(nest.phases[0].name, None, name, team=True, node=main) for name in nest.kernel.steps]
+            else:
+                bodies += [replace(self._body(nest, phase, choice), node=main) for phase in nest.phases]
         return Group(
-            call.entry, call.name, bodies, choice.tiling.loop_plans(), choice.order, tuple(blocks), choice.double_buffer,
-            choice.cycles, l1 if nest.kernel else 0, choice.tiling.scratch,
+            step[0].entry, tuple(call.name for call in step), main, tuple(bodies), choice.tiling.loop_plans(),
+            choice.order, tuple(blocks), choice.double_buffer, choice.cycles, l1 if nest.kernel else 0, choice.tiling.scratch,
         )  # fmt: skip
 
-    def _body(self, call: Call, phase: Phase, choice: Choice) -> BodyPlan:
-        loop, _ = core_loop(phase, choice.tiling.nest, choice.tiling.tiles, self.cores)
-        variants = call.invocation.operator.variants
+    def _body(self, nest: Nest, phase: Phase, choice: Choice) -> BodyPlan:
+        loop, _ = core_loop(phase, nest, choice.tiling.tiles, self.cores)
+        variants = nest.call.invocation.operator.variants
+        axes = {use.operand: choice.axes[o.name] for o in nest.operands for use in o.uses if use.node == len(nest.before)}
         if not variants:
             return BodyPlan(phase.name, loop)
-        wanted = self.options.variants.get(call.name, "portable")
+        wanted = self.options.variants.get(nest.call.name, "portable")
         dispatch = self.options.dispatch if wanted == "portable" else wanted
         if dispatch == "runtime":
             return BodyPlan(phase.name, loop, "runtime")
         for variant in [v for v in variants if v.name == dispatch] or variants:
-            whole = [_whole(choice.axes[operand][axis]) for operand, axis in variant.whole]
+            whole = [_whole(axes[operand][axis]) for operand, axis in variant.whole]
             if all(w == "always" for w in whole):
                 return BodyPlan(phase.name, loop, variant.name)
             if not any(w == "never" for w in whole):
                 break
         if wanted != "portable":
-            message = f"--variant {call.name}={wanted}: the tiles of this node do not all allow it; give it more --l1."
+            message = f"--variant {nest.call.name}={wanted}: the tiles of this node do not all allow it; give it more --l1."
             raise BadInputError(message)
         return BodyPlan(phase.name, loop, "runtime")
 
     def _arguments(self) -> tuple[Placement, ...]:
         """Run-time arguments live in L1, right behind the runtime's state."""
         found: list[Placement] = []
-        address, last = self.target.runtime_bytes, len(self.program.calls) - 1
+        address, last = self.target.runtime_bytes, len(self.steps) - 1
         for name in self.program.arguments:
             found.append(Placement(name, "L1", address, self._size(name), CONTIGUOUS, 0, last, True, (name,)))
             address += self._aligned_l1(self._size(name))
         return tuple(found)
 
 
-def _operands_of(call: Call, nest: Nest) -> tuple[Operand, ...]:
-    """Operands of the same phases, but of this call: choices are shared between nodes of the same shape."""
-    return make_nest(call, nest.phases).operands
+def _with_types(step: Step) -> str:
+    """The nodes of a step with their operators, for messages."""
+    return " + ".join(f"{call.name} ({call.invocation.operator.op_type})" for call in step)
 
 
 def _whole(axis: AxisPlan) -> str:
@@ -337,4 +391,27 @@ def make_plan(program: Program, target: Target, options: PlanOptions) -> Plan:
     """
     if options.cores is not None and not 1 <= options.cores <= target.cores:
         raise BadInputError(f"--cores {options.cores}: {target.name} has 1 to {target.cores} cores.")
-    return _Planner(program, target, options).plan()
+    flow = Flow(program)
+    alone = _Planner(flow, target, options, single_steps(program))
+    if options.groups == "single" or options.variants or options.largest:  # the latter are of single nodes
+        return alone.plan()
+    return _joint_plan(alone)
+
+
+def _joint_plan(alone: _Planner) -> Plan:
+    """A plan whose nests compute several nodes each, where that is predicted to be faster than nests of one node."""
+    plans = [alone.plan()]
+    chosen = [alone.steps]
+    on_chip = {name: "L2" if alone.options.promote else level for name, level in alone.levels.items()}
+    for levels in (alone.levels, on_chip):  # as they are; and as they might be, with what joint nests do not keep
+        steps = joined_steps(alone.flow, lambda step, levels=levels: alone.estimate(step, levels))
+        if steps in chosen:
+            continue
+        chosen.append(steps)
+        planner = _Planner(alone.flow, alone.target, alone.options, steps)
+        planner.memo = alone.memo
+        try:
+            plans.append(planner.plan())
+        except InfeasibleError:  # other levels left too little room for some nest
+            continue
+    return min(plans, key=lambda one: sum(map(one.cycles, one.entries)))

@@ -45,6 +45,12 @@ class Choice:
     transfers: Transfers
     cycles: Cycles
 
+    @property
+    def keeps_stages(self) -> bool:
+        """Whether no stage has to hold a tile on its way in and another on its way out."""
+        both = {o.name for o in self.tiling.nest.operands if o.loaded and o.stored}
+        return not (self.double_buffer and any(self.stages[name] == "tile" for name in both))
+
 
 @dataclass(frozen=True)
 class Block:
@@ -177,7 +183,7 @@ class NestSearch:
             options.append({name: "whole" if stage == "tile" else stage for name, stage in options[0].items()})
         made = [self._choice(tiles, Room(room.l1, room.stage, double), stages) for stages in options]
         largest = self.machine.target.costs["dma.max_bytes"]
-        found = [c for c in made if c is not None and c.largest_block <= largest]
+        found = [c for c in made if c is not None and c.largest_block <= largest and c.keeps_stages]
         fit = [c for c in found if c.l1_bytes <= room.l1 and c.stage_bytes <= room.stage]
         return min(fit, key=lambda c: c.cycles.total) if fit else None
 
@@ -201,8 +207,7 @@ class NestSearch:
         staged_whole = "whole" in stages.values()
         compute = compute_cycles(tiling, self.machine)
         target = self.machine.target
-        steps = len(self.nest.kernel.steps) if self.nest.kernel else len(self.nest.phases)
-        cycles = predict(compute, transfers, count, steps, room.double_buffer, staged_whole, target)
+        cycles = predict(compute, transfers, count, self.nest.steps, room.double_buffer, staged_whole, target)
         return Choice(
             tiling,
             order,
@@ -222,7 +227,7 @@ class NestSearch:
             return Block(0, 0, 0, 0)
         levels = self.machine.target.levels
         box = max(1, math.prod(axis.largest for axis in axes)) * operand.item
-        slots = 2 if double and any(axis.loops for axis in axes) else 1
+        slots = 2 if double and any(axis.loops for axis in axes) and (operand.loaded or operand.stored) else 1
         stage_bytes = {"none": 0, "tile": levels["L2"].align(box), "whole": levels["L2"].align(self.whole[operand.name])}[stage]
         return Block(levels["L1"].align(box), slots, stage_bytes, {"none": 0, "tile": slots, "whole": 1}[stage])
 
