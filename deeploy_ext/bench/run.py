@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from deeploy_ext.bench.cases import FLOAT, Case, output_types
+from deeploy_ext.bench.cases import Case
 from deeploy_ext.bench.task import BenchTask, bench_task
 from deeploy_ext.codegen.emit import emit
 from deeploy_ext.engines.base import EVENTS, Engine, EngineResult, GroupCycles
@@ -15,7 +15,6 @@ from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Call
 from deeploy_ext.harness.compare import Finding, Verdict, compare
 from deeploy_ext.harness.golden import run_golden
-from deeploy_ext.operators.spec import TensorType
 from deeploy_ext.planning.check import check_plan
 from deeploy_ext.planning.nest import macs
 from deeploy_ext.planning.plan import Group, Plan
@@ -112,10 +111,10 @@ def chunks(cases: Sequence[Case]) -> Iterator[list[Case]]:
 
 def _bytes(case: Case) -> int:
     """Bytes that a case takes in L2; a trained tensor is weight, gradient and buffer."""
-    given = sum(TensorType(FLOAT, shape).bytes for shape in case.inputs.values())
+    given = sum(kind.bytes for kind in case.types.values())
     if case.parameter:
         return 3 * given
-    return given + sum(found.bytes for found in output_types(case.operator, case.inputs, case.attributes))
+    return given + sum(found.bytes for found in case.results)
 
 
 def run_cases(cases: Sequence[Case], engine: Engine, target: Target, options: PlanOptions) -> Iterator[Row]:

@@ -8,23 +8,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
+from mako.exceptions import CompileException, RichTraceback, SyntaxException, TopLevelLookupException
 from mako.lookup import TemplateLookup
 from mako.template import Template
 
 from deeploy_ext.codegen.text import c_float, c_identifier, c_type
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Call
-from deeploy_ext.operators.spec import Phase
+from deeploy_ext.operators.guard import template_folder
+from deeploy_ext.operators.relations import Affine
+from deeploy_ext.operators.spec import Operator, Phase
 from deeploy_ext.planning.joint import operands_of
 from deeploy_ext.planning.plan import AxisPlan, BodyPlan, Group
 from deeploy_ext.resources import resource
 
 
 @cache
-def lookup() -> TemplateLookup:
-    """The template folder. Undefined names in a template are errors."""
-    return TemplateLookup([str(resource("templates"))], strict_undefined=True, input_encoding="utf-8")
+def lookup(folder: Path | None = None) -> TemplateLookup:
+    """The template folder, behind that of a plugin if one is given. Undefined names in a template are errors."""
+    folders = [str(path) for path in (folder, resource("templates")) if path is not None]
+    return TemplateLookup(folders, strict_undefined=True, input_encoding="utf-8")
 
 
 class BodyContext:
@@ -78,6 +83,11 @@ class BodyContext:
             for axis, text in kept
         ]
         return f"{operand}[{' + '.join(terms) or '0'}]"
+
+    def index(self, operand: str) -> list[str]:
+        """The index at which the phase touches an operand, in names of loops."""
+        (found,) = [a.index for a in (*self.phase.reads, *self.phase.writes) if a.operand == operand]
+        return [_sum(index) for index in found if index is not None]
 
     def start(self, operand: str, axis: int) -> str:
         """First index of the tile's box along an axis."""
@@ -184,6 +194,12 @@ class BodyContext:
         return "\n".join(lines)
 
 
+def _sum(index: Affine) -> str:
+    """An affine index in C; of one without loops the constant."""
+    terms = [name if factor == 1 else f"{factor} * {name}" for name, factor in index.terms]
+    return " + ".join([*terms, *([str(index.offset)] if index.offset or not terms else [])])
+
+
 def _alike(
     axes: Mapping[str, Sequence[AxisPlan]], phase: Phase
 ) -> tuple[dict[tuple[str, int], tuple[str, int]], dict[tuple[str, int], str]]:
@@ -210,21 +226,33 @@ def untiled(operand: str, axis: int) -> str:
     return f"{operand.upper()}_UNTILED_{axis}"
 
 
-class Bodies:
-    """All distinct bodies of a program, in order of first use."""
+def stem_of(call: Call, plan: BodyPlan) -> str:
+    """Name of a body, apart from the number that tells those of an operator apart: of team kernels with the step."""
+    step = f"_{plan.variant}" if plan.team else ""
+    return f"{c_identifier(call.invocation.operator.op_type)}_{plan.phase}{step}"
 
-    def __init__(self) -> None:
+
+class Bodies:
+    """All distinct bodies of a program, in order of first use.
+
+    ``others`` names functions that take the place of generated bodies, by node and stem.
+    """
+
+    def __init__(self, others: Mapping[tuple[str, str], str] | None = None) -> None:
+        self._others = others or {}
         self._names: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._kernels: dict[str, tuple[str, str]] = {}
 
     def name_of(self, call: Call, group: Group, phase: Phase, plan: BodyPlan) -> str:
         """Name of the function for a phase; rendered now unless an equal one exists."""
+        stem = stem_of(call, plan)
+        if (call.name, stem) in self._others:
+            return self._others[call.name, stem]
         context = BodyContext(call, group, phase, plan)
         text = _render(call, phase, context)
         self._kernels |= context.kernels
         if text not in self._names:
-            stem = f"{c_identifier(call.invocation.operator.op_type)}_{phase.name}"
             self._counts[stem] = self._counts.get(stem, 0) + 1
             self._names[text] = f"{stem}_{self._counts[stem]}"
         return self._names[text]
@@ -249,14 +277,26 @@ class Bodies:
 
 
 def _render(call: Call, phase: Phase, context: BodyContext) -> str:
-    template = _template(call.invocation.operator.op_type)
+    operator = call.invocation.operator
+    template = _template(operator)
     if not template.has_def(phase.name):
         raise BadInputError(
-            f'template of operator {call.invocation.operator.op_type} has no <%def name="{phase.name}()">; add it.'
+            f'{template.filename}: template of operator {operator.op_type} has no <%def name="{phase.name}()">; add it.'
         )
-    text = str(template.get_def(phase.name).render(t=context, call=context.call, c_float=c_float))
+    try:
+        text = str(template.get_def(phase.name).render(t=context, call=context.call, c_float=c_float))
+    except Exception as error:  # a template may raise anything
+        raise BadInputError(_in_template(operator, template.filename, error)) from error
     body = "\n".join(indented(text.split("\n")))
     return f"{context.declarations(body)}\n{body}\n"
+
+
+def _in_template(operator: Operator, file: str | None, error: Exception) -> str:
+    """An error of a template's, with its place there."""
+    where = RichTraceback(error=error)
+    lines = [f", line {line}" for name, line, *_ in where.records if name.endswith(".mako")][-1:]
+    said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return f"{file}{''.join(lines)}: template of operator {operator.op_type}: {said}; correct the template."
 
 
 _COMMENT = re.compile(r"\s*/\*.*?\*/")
@@ -290,8 +330,13 @@ def indented(lines: Iterable[str]) -> list[str]:
     return found
 
 
-def _template(op_type: str) -> Template:
-    name = f"{op_type}.c.mako"
-    if not lookup().has_template(name):
-        raise BadInputError(f"operator {op_type} has no template {name}; add it to the template folder.")
-    return lookup().get_template(name)
+def _template(operator: Operator) -> Template:
+    name, folder = f"{operator.template or operator.op_type}.c.mako", template_folder(operator)
+    try:
+        return lookup(folder).get_template(name)
+    except TopLevelLookupException as error:
+        message = f"operator {operator.op_type} has no template {folder or resource('templates')}/{name}; add it."
+        raise BadInputError(message) from error
+    except (CompileException, SyntaxException) as error:
+        message = f"template of operator {operator.op_type}: {' '.join(str(error).split())[:300]}; correct the template."
+        raise BadInputError(message) from error

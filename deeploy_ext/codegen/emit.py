@@ -13,7 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from deeploy_ext.codegen import override
 from deeploy_ext.codegen.body import Bodies, lookup
+from deeploy_ext.codegen.override import Override
 from deeploy_ext.codegen.program import EmittedProgram, Role, TensorEntry
 from deeploy_ext.codegen.tables import Tables, check_limits
 from deeploy_ext.codegen.text import c_comment, c_float, c_string
@@ -54,7 +56,7 @@ class GroupText:
 def runtime_files(target: Target, headers: Iterable[str]) -> tuple[str, ...]:
     """Files that emitted C is built with, relative to the target's folder: the runtime, these headers of kernels, and all
     headers of kernels that they include."""
-    folder = target.folder / "kernels"
+    folder = target.part("kernels")
     found: set[str] = set()
     waiting = sorted(headers)
     while waiting:
@@ -68,13 +70,15 @@ def runtime_files(target: Target, headers: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> EmittedProgram:
-    """Write everything an engine needs into ``directory``, which is made if need be."""
+def emit(
+    task: TrainingTask, program: Program, plan: Plan, directory: Path, overrides: Sequence[Override] = ()
+) -> EmittedProgram:
+    """Write everything an engine needs into ``directory``, which is made if need be; ``overrides`` replace kernels."""
     target = load_target(plan.target)
     directory.mkdir(parents=True, exist_ok=True)
     homes = {value: placement for placement in plan.placements for value in placement.values}
     rows = _rows(task, program, homes)
-    bodies, tables = Bodies(), Tables()
+    bodies, tables = Bodies(override.names(overrides)), Tables()
     calls = {(call.entry, call.name): call for call in program.calls}
     entries = {
         entry: [_group([calls[entry, n] for n in g.nodes], g, bodies, tables, homes) for g in plan.entry(entry)]
@@ -83,7 +87,8 @@ def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> E
     sizes = {level: _bytes(plan, target, level) for level in ("L1", "L2", "L3")}
     context = {
         "task": task, "plan": plan, "fused": program.fused, "rows": rows, "entries": entries, "bodies": bodies.functions(),
-        "regions": tables.region_text(), "tables": tables.definitions, "kernels": bodies.kernels(),
+        "regions": tables.region_text(), "tables": tables.definitions,
+        "kernels": bodies.kernels() + override.prototypes(overrides),
         "fingerprint": _fingerprint(rows), "sizes": sizes, "homes": homes,
         "data_count": sum(row.entry.role == Role.DATA for row in rows),
         "input_count": _input_count(task, rows),
@@ -93,14 +98,17 @@ def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> E
     for name in ("net.c", "net.h", "net_test.h"):
         text = str(lookup().get_template(f"{name}.mako").render(**context))
         (directory / name).write_text(text.rstrip("\n") + "\n", encoding="ascii")
+    own = [f"override_{number}.c" for number in range(len(overrides))]
+    for number, one in enumerate(overrides):
+        (directory / own[number]).write_text(override.source(number, one, bodies.headers()), encoding="ascii")
     runtime = runtime_files(target, bodies.headers())
     for name in runtime:
-        shutil.copyfile(target.folder / name, directory / Path(name).name)
+        shutil.copyfile(target.part(name.split("/")[0]) / Path(name).name, directory / Path(name).name)
     _write_binaries(task, program, rows, directory)
     return EmittedProgram(
         directory,
         tuple(row.entry for row in rows),
-        ("net.c", *RUNTIME_SOURCES),
+        ("net.c", *own, *RUNTIME_SOURCES),
         (".",),
         task.spec.steps,
         task.spec.accumulation,

@@ -42,7 +42,7 @@ def joined(shape: Sequence[int], marks: Iterable[object]) -> list[tuple[int, obj
     return found or [(1, None)]
 
 
-def broadcasting(call: Invocation, inputs: Sequence[str], output: str) -> Phase:
+def broadcasting(call: Invocation, inputs: Sequence[str], output: str, work: str = "elementwise") -> Phase:
     """A phase over the output's axes in which inputs repeat along axes where they have one element."""
     shape = call[output].shape
     padded = {name: (1,) * (len(shape) - len(call[name].shape)) + call[name].shape for name in inputs}
@@ -60,7 +60,7 @@ def broadcasting(call: Invocation, inputs: Sequence[str], output: str) -> Phase:
         return [bool(mark[place]) if isinstance(mark, tuple) else False for _, mark in axes]
 
     reads = tuple(access(marked(place), name) for place, name in enumerate(inputs))
-    return Phase("main", loops, reads, (access([True] * len(loops), output),))
+    return Phase("main", loops, reads, (access([True] * len(loops), output),), work)
 
 
 def reducing(

@@ -165,6 +165,36 @@ class Invocation:
         return BadInputError(f"{self.name} ({self.operator.op_type}): {what} is not supported; {remedy}.")
 
 
+@dataclass(frozen=True)
+class Case:
+    """A small use of an operator, stated beside it: everything that is claimed of the operator is checked on its cases.
+
+    Sizes that divide nothing (5, 7, 11) make tiles of unequal sizes; numeric differentiation wants at most some hundred
+    elements.
+
+    Attributes:
+        inputs: for every input that is given its shape, for random values, or the values themselves.
+        attributes: of the node; those left out have the operator's defaults.
+        outputs: the outputs that are wanted; (): those that are not optional, and those that the phases need.
+        ranges: lowest and highest value of an input, where normally distributed ones will not do.
+    """
+
+    inputs: Mapping[str, tuple[int, ...] | np.ndarray[Any, Any]]
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    outputs: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+
+
+@dataclass(frozen=True)
+class Alias:
+    """Another name of an operator: ``renamed`` attributes have other names there, ``given`` ones are what it says."""
+
+    domain: str
+    op_type: str
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
 class Operator:
     """Base class of all operators; see the module docstring.
 
@@ -185,7 +215,14 @@ class Operator:
         constant_inputs: inputs that must be known at compile time (shapes, axes); they never exist in the emitted C.
         operand_types: numpy names of the element types of inputs that are not float32.
         positive: inputs that are never below zero, whatever the network: variances and the like.
+        decided_by: of a gradient: the input of which only the sign counts, the output of the forward node; None: there is none.
         variants: alternative bodies in the template, the preferred one first, the last without condition; () for one body.
+        template: name of the template, where operators share one; "": the operator's own name.
+        variadic: the operator has as many outputs as the node names, the first ones of ``outputs``.
+        aliases: other names under which exporters write the operator; loading gives it this one.
+        images: operands of shape (N, C, image axes) or (Co, Ci, image axes). The operator is of 2-D images; used on 1-D
+            ones, they are seen as images of one row (``graph/lines.py``).
+        cases: what the operator is checked on; at least one.
     """
 
     domain: ClassVar[str] = ONNX
@@ -206,7 +243,13 @@ class Operator:
     constant_inputs: ClassVar[tuple[str, ...]] = ()
     operand_types: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     positive: ClassVar[frozenset[str]] = frozenset()
+    decided_by: ClassVar[str | None] = None
     variants: ClassVar[tuple[Variant, ...]] = ()
+    template: ClassVar[str] = ""
+    variadic: ClassVar[bool] = False
+    aliases: ClassVar[tuple[Alias, ...]] = ()
+    images: ClassVar[tuple[str, ...]] = ()
+    cases: ClassVar[tuple[Case, ...]] = ()
 
     @property
     def continues(self) -> tuple[str, str, str] | None:

@@ -120,6 +120,13 @@ def nests_of(call: Call, kernels: str = "fast") -> tuple[tuple[Nest, ...], ...]:
     return tuple((make_nest(call, phases, kernel),) for kernel in kernels_of(call, kernels)) or (joint,)
 
 
+def loops_to_split(nests: Sequence[Nest]) -> tuple[Loop, ...]:
+    """The loops of more than one iteration that some way to run a node (:func:`nests_of`) can split, in order."""
+    loops = {loop.name: loop for nest in nests for loop in nest.loops}
+    fixed = {loop.name for nest in nests for loop, free in zip(nest.loops, nest.splittable, strict=True) if not free}
+    return tuple(loop for loop in loops.values() if loop.name not in fixed and loop.extent > 1)
+
+
 def nest_of_group(call: Call, group: Group) -> Nest:
     """The nest that a group of the plan runs: its phases, with the team kernel whose steps it names."""
     phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}

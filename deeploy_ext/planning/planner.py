@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deeploy_ext.errors import BadInputError, InfeasibleError
@@ -42,8 +42,11 @@ from deeploy_ext.planning.target import Target
 class PlanOptions:
     """The flags that shape a plan; sizes in bytes, None for the target's own.
 
-    ``dispatch`` is "runtime", "static", or the name of the one variant that is taken wherever its tiles allow. ``groups`` is
-    "joint", or "single" for nests of one node each.
+    ``dispatch`` is "runtime", "static", or the name of the one variant that is taken wherever its tiles allow.
+    ``variants`` picks bodies by node: "portable" instead of a team kernel, or one of the operator's variants. ``largest``
+    limits tiles, where checks need small ones: by node, then by loop, the most iterations of a tile; ``buffer_all`` has double
+    buffering wherever a nest has several tiles, whether it pays or not.
+    ``groups`` is "joint", or "single" for nests of one node each.
     """
 
     promote: bool = False
@@ -55,6 +58,9 @@ class PlanOptions:
     dispatch: str = "runtime"
     kernels: str = "fast"
     groups: str = "joint"
+    variants: Mapping[str, str] = field(default_factory=dict[str, str])
+    buffer_all: bool = False
+    largest: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
 
 
 class _Planner:
@@ -178,7 +184,8 @@ class _Planner:
 
     def _search(self, nest: Nest, levels: dict[str, str]) -> NestSearch:
         homes = {o.name: self._home(o.value, levels) if o.loaded or o.stored else NOWHERE for o in nest.operands}
-        return NestSearch(nest, homes, {o.name: self._size(o.value) for o in nest.operands}, self.machine)
+        whole = {o.name: self._size(o.value) for o in nest.operands}
+        return NestSearch(nest, homes, whole, self.machine, self.options.largest.get(nest.call.name, {}))
 
     def _home(self, value: str, levels: Mapping[str, str]) -> str:
         """Level of a value; run-time arguments live in L1."""
@@ -198,7 +205,7 @@ class _Planner:
         """The cheapest of the ways to run a step in so many bytes of L1, and its choices; None when none fits."""
         key = self._memo_key(step, levels)
         staged = any("L3" in homes for *_, homes, _ in key)
-        room = Room(l1, stage_room if staged else 0, self.options.double_buffer)
+        room = Room(l1, stage_room if staged else 0, self.options.double_buffer, self.options.buffer_all)
         key = (*key, room)
         if key not in self.memo:
             found: list[tuple[int, tuple[Choice, ...]]] = []
@@ -218,7 +225,7 @@ class _Planner:
 
     def _nests(self, step: Step) -> tuple[tuple[Nest, ...], ...]:
         if len(step) == 1:
-            return nests_of(step[0], self.options.kernels)
+            return nests_of(step[0], "portable" if step[0].name in self.options.variants else self.options.kernels)
         joint = joins(step, self.flow, self.options.kernels)
         return tuple((nest,) for nest in joint if len(nest.operands) <= MAX_OPERANDS and nest.steps <= MAX_PHASES)
 
@@ -239,7 +246,8 @@ class _Planner:
             attributes = repr(sorted(invocation.attributes.items()))
             constants = repr(sorted((k, v.tolist()) for k, v in invocation.constants.items()))
             types = repr((invocation.inputs, invocation.outputs))
-            key.append((invocation.operator.key, attributes, constants, types, homes, ties))
+            forced = repr(sorted(self.options.largest.get(call.name, {}).items())), self.options.variants.get(call.name)
+            key.append((invocation.operator.key, attributes, constants, types, forced, homes, ties))
         return tuple(key)
 
     def _infeasible(self, step: Step, levels: dict[str, str], stage_room: int) -> None:
@@ -338,14 +346,19 @@ class _Planner:
         axes = {use.operand: choice.axes[o.name] for o in nest.operands for use in o.uses if use.node == len(nest.before)}
         if not variants:
             return BodyPlan(phase.name, loop)
-        if self.options.dispatch == "runtime":
+        wanted = self.options.variants.get(nest.call.name, "portable")
+        dispatch = self.options.dispatch if wanted == "portable" else wanted
+        if dispatch == "runtime":
             return BodyPlan(phase.name, loop, "runtime")
-        for variant in [v for v in variants if v.name == self.options.dispatch] or variants:
+        for variant in [v for v in variants if v.name == dispatch] or variants:
             whole = [_whole(axes[operand][axis]) for operand, axis in variant.whole]
             if all(w == "always" for w in whole):
                 return BodyPlan(phase.name, loop, variant.name)
             if not any(w == "never" for w in whole):
                 break
+        if wanted != "portable":
+            message = f"--variant {nest.call.name}={wanted}: the tiles of this node do not all allow it; give it more --l1."
+            raise BadInputError(message)
         return BodyPlan(phase.name, loop, "runtime")
 
     def _arguments(self) -> tuple[Placement, ...]:
@@ -380,7 +393,7 @@ def make_plan(program: Program, target: Target, options: PlanOptions) -> Plan:
         raise BadInputError(f"--cores {options.cores}: {target.name} has 1 to {target.cores} cores.")
     flow = Flow(program)
     alone = _Planner(flow, target, options, single_steps(program))
-    if options.groups == "single":
+    if options.groups == "single" or options.variants or options.largest:  # the latter are of single nodes
         return alone.plan()
     return _joint_plan(alone)
 

@@ -15,11 +15,19 @@ from deeploy_ext.planning.plan import AxisPlan, Cycles, LoopPlan, gapless
 
 @dataclass(frozen=True)
 class Room:
-    """What a nest may use: bytes of L1 arena, bytes of L2 for staging, whether double buffering is allowed."""
+    """What a nest may use: bytes of L1 arena, bytes of L2 for staging, whether double buffering is allowed.
+
+    ``eager``: it is taken wherever a nest has several tiles, whether it pays or not.
+    """
 
     l1: int
     stage: int
     double_buffer: bool
+    eager: bool = False
+
+    def rank(self, choice: Choice) -> tuple[bool, int]:
+        """The smaller the better."""
+        return self.eager and not choice.double_buffer, choice.cycles.total
 
 
 @dataclass(frozen=True)
@@ -74,11 +82,29 @@ def ladder(loop: Loop) -> list[int]:
 
 
 class NestSearch:
-    """Search over the tilings of one nest; ``homes`` gives the level of every operand, ``whole`` the bytes of its tensor."""
+    """Search over the tilings of one nest.
 
-    def __init__(self, nest: Nest, homes: Mapping[str, str], whole: Mapping[str, int], machine: Machine) -> None:
+    ``homes`` gives the level of every operand, ``whole`` the bytes of its tensor, ``largest`` the most iterations that a
+    tile may have of some loops; a nest that cannot split such a loop has no tiling.
+    """
+
+    def __init__(
+        self,
+        nest: Nest,
+        homes: Mapping[str, str],
+        whole: Mapping[str, int],
+        machine: Machine,
+        largest: Mapping[str, int] | None = None,
+    ) -> None:
         self.nest, self.homes, self.whole, self.machine = nest, homes, whole, machine
-        self.ladders = [ladder(loop) if free else [loop.extent] for loop, free in zip(nest.loops, nest.splittable, strict=True)]
+        most = [(largest or {}).get(loop.name, loop.extent) for loop in nest.loops]
+        self.possible = all(
+            free or limit >= loop.extent for loop, free, limit in zip(nest.loops, nest.splittable, most, strict=True)
+        )
+        self.ladders = [
+            [size for size in ladder(loop) if size <= limit] or [limit] if free else [loop.extent]
+            for loop, free, limit in zip(nest.loops, nest.splittable, most, strict=True)
+        ]
         self._depends = {o.name: _loops_of(o, nest) for o in nest.operands}
         self._axes: dict[tuple[str, tuple[int, ...]], tuple[AxisPlan, ...]] = {}
         self._found: dict[tuple[tuple[int, ...], bool], Choice | None] = {}
@@ -89,7 +115,7 @@ class NestSearch:
 
     def best(self, room: Room) -> Choice | None:
         """The cheapest choice found that fits; None when not even the smallest tile does."""
-        found = self._descend(room)
+        found = self._descend(room) if self.possible else None
         return self._improve(found, room) if found else None
 
     def _descend(self, room: Room) -> Choice | None:
@@ -122,7 +148,7 @@ class NestSearch:
             rungs = [sizes.index(tile) for sizes, tile in zip(self.ladders, best.tiling.tiles, strict=True)]
             for neighbour in self._neighbours(rungs):
                 found = self._fitting(neighbour, room)
-                if found is not None and found.cycles.total < best.cycles.total:
+                if found is not None and room.rank(found) < room.rank(best):
                     best, improved = found, True
                     break
         return best
@@ -149,7 +175,7 @@ class NestSearch:
             choice = self._found[tiles, double]
             if choice is not None:
                 found.append(choice)
-        return min(found, key=lambda c: c.cycles.total) if found else None
+        return min(found, key=room.rank) if found else None
 
     def _cheapest_stage(self, tiles: tuple[int, ...], double: bool, room: Room) -> Choice | None:
         options = [self._tile_stages()]

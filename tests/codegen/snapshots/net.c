@@ -46,7 +46,7 @@ NET_CONV_GRAD_W(net_conv_grad_w_3_2_4, 3, 2, 4)
 
 /* ---- bodies -------------------------------------------------------------------------------------------------- */
 
-static void Conv_main_1(const net_tile_t *tile, const net_range_t *range)
+static void Conv_main_pad_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_OY = 3, LOOP_OX = 4 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[0];
@@ -70,7 +70,7 @@ static void Conv_main_1(const net_tile_t *tile, const net_range_t *range)
     net_pad_copy(range->core, range->cores, &pad);
 }
 
-static void Conv_main_2(const net_tile_t *tile, const net_range_t *range)
+static void Conv_main_blocked_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_N = 0, LOOP_CO = 2, LOOP_OY = 3, LOOP_OX = 4, LOOP_CI = 5 }; /* loops */
     const net_operand_t *const W_box = &tile->operand[1];
@@ -188,7 +188,7 @@ static void Relu_main_1(const net_tile_t *tile, const net_range_t *range)
         range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
-static void Conv_main_3(const net_tile_t *tile, const net_range_t *range)
+static void Conv_main_pad_2(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_OY = 3, LOOP_OX = 4 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[0];
@@ -212,7 +212,7 @@ static void Conv_main_3(const net_tile_t *tile, const net_range_t *range)
     net_pad_copy(range->core, range->cores, &pad);
 }
 
-static void Conv_main_4(const net_tile_t *tile, const net_range_t *range)
+static void Conv_main_blocked_2(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_N = 0, LOOP_CO = 2, LOOP_OY = 3, LOOP_OX = 4, LOOP_CI = 5 }; /* loops */
     const net_operand_t *const W_box = &tile->operand[1];
@@ -722,7 +722,7 @@ static void ReluGrad_main_1(const net_tile_t *tile, const net_range_t *range)
         range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
-static void ConvGradX_main_1(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradX_main_pad_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_IY = 3, LOOP_IX = 4 }; /* loops */
     const net_operand_t *const dY_box = &tile->operand[0];
@@ -747,7 +747,7 @@ static void ConvGradX_main_1(const net_tile_t *tile, const net_range_t *range)
     net_pad_copy(range->core, range->cores, &pad);
 }
 
-static void ConvGradX_main_2(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradX_main_blocked_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_N = 0, LOOP_CI = 2, LOOP_IY = 3, LOOP_IX = 4, LOOP_CO = 5 }; /* loops */
     const net_operand_t *const W_box = &tile->operand[1];
@@ -892,7 +892,7 @@ static void InPlaceAccumulatorV2_main_2(const net_tile_t *tile, const net_range_
             range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
-static void ConvGradW_main_1(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradW_main_pad_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[1];
@@ -916,7 +916,7 @@ static void ConvGradW_main_1(const net_tile_t *tile, const net_range_t *range)
     net_pad_copy(range->core, range->cores, &pad);
 }
 
-static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradW_main_blocked_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_CO = 1, LOOP_CI = 2, LOOP_N = 5, LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const dY_box = &tile->operand[0];
@@ -949,7 +949,7 @@ static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
     net_conv_grad_w_3_2_4(&conv);
 }
 
-static void ConvGradW_main_3(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradW_main_pad_2(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[1];
@@ -973,7 +973,7 @@ static void ConvGradW_main_3(const net_tile_t *tile, const net_range_t *range)
     net_pad_copy(range->core, range->cores, &pad);
 }
 
-static void ConvGradW_main_4(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradW_main_blocked_2(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_CO = 1, LOOP_CI = 2, LOOP_N = 5, LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const dY_box = &tile->operand[0];
@@ -1059,7 +1059,7 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {2, 0, {5, -1}}, {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, 0, {5, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_0 = {{2, 2, 3, -1, false, false, false, false, 7432, 468}, {{Conv_main_1, NET_TEAM, 0, {0}}, {Conv_main_2, NET_TEAM, 0, {0}}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_0 = {{2, 2, 3, -1, false, false, false, false, 7432, 468}, {{Conv_main_pad_1, NET_TEAM, 0, {0}}, {Conv_main_blocked_1, NET_TEAM, 0, {0}}}, {
     {1808, 704, {0}, {862}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: image */,
     {3952, 360, {0}, {906}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* W: conv1_weight */,
     {2512, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: conv1_out */,
@@ -1098,7 +1098,7 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, 2, {5, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {5, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_2 = {{2, 2, 3, -1, false, false, false, false, 7448, 384}, {{Conv_main_3, NET_TEAM, 0, {0}}, {Conv_main_4, NET_TEAM, 0, {0}}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_2 = {{2, 2, 3, -1, false, false, false, false, 7448, 384}, {{Conv_main_pad_2, NET_TEAM, 0, {0}}, {Conv_main_blocked_2, NET_TEAM, 0, {0}}}, {
     {2992, 480, {0}, {907}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: relu1_out */,
     {0, 900, {0}, {862}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
     {3472, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: conv2_out */,
@@ -1215,7 +1215,7 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, 2, {5, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, 2, {5, -1}}, {5, -1, {-1, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_10 = {{2, 2, 3, -1, false, false, false, false, 7224, 384}, {{ConvGradX_main_1, NET_TEAM, 0, {0}}, {ConvGradX_main_2, NET_TEAM, 0, {0}}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_10 = {{2, 2, 3, -1, false, false, false, false, 7224, 384}, {{ConvGradX_main_pad_1, NET_TEAM, 0, {0}}, {ConvGradX_main_blocked_1, NET_TEAM, 0, {0}}}, {
     {3472, 480, {0}, {951}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* dY: add_out_grad */,
     {0, 900, {0}, {975}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
     {6416, 480, {0}, {0}, 8, NET_L1, NET_DIRECT, 4, 4, 0, 0x0, NET_AFTER, false, true} /* dX: conv2_grad/ConvGrad.0 */,
@@ -1275,7 +1275,7 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[13]
     {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, 0, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
     {1, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_14 = {{2, 2, 4, 3, false, false, true, true, 6896, 468}, {{ConvGradW_main_1, NET_TEAM, 0, {0}}, {ConvGradW_main_2, NET_TEAM, 0, {0}}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_14 = {{2, 2, 4, 3, false, false, true, true, 6896, 468}, {{ConvGradW_main_pad_1, NET_TEAM, 0, {0}}, {ConvGradW_main_blocked_1, NET_TEAM, 0, {0}}}, {
     {6416, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 4, 4, 0, 0x0, NET_AFTER, true, false} /* dY of node 1: conv1_out_grad */,
     {1808, 704, {0}, {943}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_EARLY, true, false} /* X of node 1: image */,
     {4312, 360, {0}, {987}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_EARLY, true, true} /* dW of node 1, value of node 2, buffer of node 2, buffer_out of node 2: conv1_weight_grad.accumulation.buffer */,
@@ -1293,7 +1293,7 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[13]
     {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
     {1, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_15 = {{2, 2, 4, 3, false, false, true, true, 7448, 384}, {{ConvGradW_main_3, NET_TEAM, 0, {0}}, {ConvGradW_main_4, NET_TEAM, 0, {0}}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_15 = {{2, 2, 4, 3, false, false, true, true, 7448, 384}, {{ConvGradW_main_pad_2, NET_TEAM, 0, {0}}, {ConvGradW_main_blocked_2, NET_TEAM, 0, {0}}}, {
     {3472, 480, {0}, {871}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AT_TURN, true, false} /* dY of node 1: add_out_grad */,
     {2992, 480, {0}, {802}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_AT_TURN, true, false} /* X of node 1: relu1_out */,
     {904, 900, {0}, {826}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_AT_TURN, true, true} /* dW of node 1, value of node 2, buffer of node 2, buffer_out of node 2: conv2_weight_grad.accumulation.buffer */,
@@ -1376,7 +1376,7 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
     {0, {0}, {3}, {1}, true}, {0, {0}, {3}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {3}, {1}, true},
 }};
 /* infer: 'conv1' */
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_22 = {{2, 2, 3, -1, false, false, false, false, 7432, 468}, {{Conv_main_1, NET_TEAM, 0, {0}}, {Conv_main_2, NET_TEAM, 0, {0}}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_22 = {{2, 2, 3, -1, false, false, false, false, 7432, 468}, {{Conv_main_pad_1, NET_TEAM, 0, {0}}, {Conv_main_blocked_1, NET_TEAM, 0, {0}}}, {
     {1808, 704, {0}, {862}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: image */,
     {3952, 360, {0}, {906}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* W: conv1_weight */,
     {2512, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: infer/conv1_out */,
@@ -1399,7 +1399,7 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
     {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true},
 }};
 /* infer: 'conv2' */
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 2, 3, -1, false, false, false, false, 7448, 384}, {{Conv_main_3, NET_TEAM, 0, {0}}, {Conv_main_4, NET_TEAM, 0, {0}}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 2, 3, -1, false, false, false, false, 7448, 384}, {{Conv_main_pad_2, NET_TEAM, 0, {0}}, {Conv_main_blocked_2, NET_TEAM, 0, {0}}}, {
     {2512, 480, {0}, {907}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: infer/relu1_out */,
     {0, 900, {0}, {862}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
     {2992, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: infer/conv2_out */,
