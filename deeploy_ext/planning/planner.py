@@ -31,7 +31,7 @@ from deeploy_ext.planning.plan import (
     Placement,
     Plan,
 )
-from deeploy_ext.planning.residency import Resident, choose_residents, live_at
+from deeploy_ext.planning.residency import Resident, choose_residents, live_at, suits_residents
 from deeploy_ext.planning.search import Choice, NestSearch, Room
 from deeploy_ext.planning.steps import Flow, Step, single_steps, step_name
 from deeploy_ext.planning.storage import storages_of
@@ -191,6 +191,12 @@ class _Planner:
         """Level of a value; run-time arguments live in L1."""
         return levels.get(self.owner[value], "L1")
 
+    def _resident(self, nest: Nest, levels: Mapping[str, str]) -> dict[str, str]:
+        """The operands of a nest that live in L1, with their storages."""
+        return {
+            o.name: self.owner[o.value] for o in nest.operands if (o.loaded or o.stored) and self._home(o.value, levels) == "L1"
+        }
+
     def _choose(
         self, step: Step, levels: dict[str, str], stage_room: int, l1: int
     ) -> tuple[tuple[Nest, ...], tuple[Choice, ...]]:
@@ -210,8 +216,8 @@ class _Planner:
         if key not in self.memo:
             found: list[tuple[int, tuple[Choice, ...]]] = []
             for way, nests in enumerate(self._nests(step)):
-                if any(o.overwritten and self._home(o.value, levels) == "L1" for nest in nests for o in nest.operands):
-                    continue  # not a copy in its tile, but the tensor itself
+                if not all(suits_residents(nest, self._resident(nest, levels)) for nest in nests):
+                    continue
                 choices = [self._search(nest, levels).best(room) for nest in nests]
                 if all(choices):
                     found.append((way, tuple(c for c in choices if c)))
