@@ -249,11 +249,15 @@ class _Planner:
                 NOWHERE if tensor in internal else self._home(value, levels)
                 for value, tensor in zip(values, tensors, strict=True)
             )
+            residents = tuple(
+                numbers.setdefault(f"in L1: {self.owner[value]}", len(numbers)) if home == "L1" else -1
+                for value, home in zip(values, homes, strict=True)
+            )
             attributes = repr(sorted(invocation.attributes.items()))
             constants = repr(sorted((k, v.tolist()) for k, v in invocation.constants.items()))
             types = repr((invocation.inputs, invocation.outputs))
             forced = repr(sorted(self.options.largest.get(call.name, {}).items())), self.options.variants.get(call.name)
-            key.append((invocation.operator.key, attributes, constants, types, forced, homes, ties))
+            key.append((invocation.operator.key, attributes, constants, types, forced, residents, homes, ties))
         return tuple(key)
 
     def _infeasible(self, step: Step, levels: dict[str, str], stage_room: int) -> None:
