@@ -12,13 +12,13 @@ from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.planning.plan import CONTINUED
 from deeploy_ext.training.network import NetworkBuilder
 from deeploy_ext.training.task import TrainingSpec, TrainingTask
-from support import CODE, FIXED_L1, assert_right, planned, task_from, trained
+from support import FIXED_L1, assert_right, planned, task_from, trained
 
 SPEC = TrainingSpec(steps=2, accumulation=2, learning_rate=0.05, seed=3)
 
 REGIMES: dict[str, tuple[str, dict[str, Any]]] = {
     "double-buffered in L2": ("lazy", {"l1": FIXED_L1 + 1500, "promote": True, "double_buffer": True}),
-    "smallest tiles, staged": ("random", {"l1": FIXED_L1 + 400, "l2": CODE + 45_000}),
+    "smallest tiles, staged": ("random", {"l1": FIXED_L1 + 400, "l2_room": 25_000}),
     "staged, double-buffered": ("lazy", {"l1": FIXED_L1 + 1200, "double_buffer": True, "kernels": "portable"}),
 }
 

@@ -55,6 +55,7 @@ def test_sanitizers_find_nothing(net: str, sanitize: str, tmp_path: Path) -> Non
     assert_right(task, golden_of(net), result)
 
 
+@pytest.mark.slow
 def test_resnet8_is_clean_under_address_sanitizer(tmp_path: Path) -> None:
     task = task_of("ResNet8")
     assert_right(task, golden_of("ResNet8"), trained(task, tmp_path, sanitize="address", l1=24_000, double_buffer=True))

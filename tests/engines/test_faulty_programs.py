@@ -41,7 +41,7 @@ OVERRUN = """\
         ((float *)box->data)[box->size[0] * box->stride[0]] += 0.0f;
     }
 """
-WAIT = "    net_wait_dma(&w->moving, w->moving.dma_issued);\n    for (int32_t p"
+WAIT = "    net_wait_dma(&w->moving, w->needed);\n    for (int32_t p"
 LAST_WAITS = "    net_wait_dma(&w->moving, w->moving.dma_issued);\n    net_wait_ram"
 
 

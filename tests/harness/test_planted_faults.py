@@ -60,12 +60,13 @@ def test_no_update_fails(run: Run) -> None:
 
 def test_each_weight_alone_without_update_fails(run: Run) -> None:
     task, golden, _ = run
+    largest = max(float(np.abs(value - task.initial[name]).max()) for name, value in golden.parameters[0].items())
     for parameter in task.parameters:
         still = {parameter.weight: task.initial[parameter.weight]}
         measured = replace(golden, parameters=[{**step, **still} for step in golden.parameters])
         moved = np.abs(golden.parameters[0][parameter.weight] - task.initial[parameter.weight]).max()
         rounding = np.spacing(np.abs(golden.parameters[0][parameter.weight]).max())
-        if moved > 3 * rounding:
+        if moved > 3 * rounding + 2e-6 * largest:  # those of a bias before a normalisation are rounding
             assert compare(task, golden, measured).parameters.errors > 0, parameter.weight
 
 
