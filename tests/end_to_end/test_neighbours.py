@@ -60,12 +60,6 @@ def test_such_networks_use_every_arrival_and_keep_tensors_in_l1() -> None:
     assert arrivals == {"after", "turn", "early", "kept"}
     assert any(g.drains for plan in plans for g in plan.groups)
     assert any(p.level == "L1" and not p.persistent for plan in plans for p in plan.placements)
-    homes = [{value: p for p in plan.placements for value in p.values} for plan in plans]
-    residents = [
-        b for plan, home in zip(plans, homes, strict=True) for g in plan.groups for b in g.blocks
-        if b.value in home and home[b.value].level == "L1" and b.loops
-    ]  # fmt: skip
-    assert residents, "no tensor in L1 is taken in tiles"
 
 
 @pytest.mark.parametrize("sanitizer", ["thread", pytest.param("address", marks=pytest.mark.slow)])
