@@ -10,6 +10,7 @@
 #include "conv_4x4.h"
 #include "conv_grad_w.h"
 #include "conv_grad_x_2.h"
+#include "depthwise_planes.h"
 #include "depthwise_strip_2.h"
 #include "xpulp.h"
 
@@ -173,6 +174,63 @@ NET_KERNEL void net_depthwise(int32_t core, int32_t cores, const int32_t K, cons
     }
 }
 
+/* Whether planes are such as net_planes_t has them. */
+NET_KERNEL bool net_planes_fit(const net_depthwise_t *conv)
+{
+    const int32_t columns = conv->columns, plane = conv->rows * columns;
+    return NET_STRIP_LOOPS && columns >= NET_PLANES_LEAST && columns <= NET_PLANES_MOST && conv->rows >= 2 &&
+           conv->image_columns == columns && conv->image_rows == conv->rows && conv->top == 1 && conv->left == 1 &&
+           conv->image_row == columns && conv->y_row == columns && conv->image_plane == plane && conv->y_plane == plane;
+}
+
+/* Forward and dX of whole planes: each is a task. */
+NET_KERNEL void net_depthwise_planes(const bool GRAD_X, const net_depthwise_t *conv)
+{
+    const int32_t all = conv->batch * conv->channels;
+    const float none = 0.0f;
+    net_planes_t planes = {
+        .rows = conv->rows,
+        .w_step = GRAD_X ? -4 : 4,
+        .w_next = GRAD_X ? 72 : 0,
+        .start_step = conv->bias ? 4 : 0,
+    };
+    NET_ROLLED
+    for (int32_t begin, end; begin = net_claim_some(conv->claimed, all, &end), begin < all;) {
+        NET_ROLLED
+        for (; begin < end; begin += planes.planes) {
+            const int32_t item = conv->batch > 1 ? begin / conv->channels : 0, channel = begin - item * conv->channels;
+            planes.planes = net_least(end - begin, conv->channels - channel);
+            planes.x = conv->image + item * conv->image_item + channel * conv->image_plane;
+            planes.y = conv->y + item * conv->y_item + channel * conv->y_plane;
+            planes.w = conv->w + channel * 9 + (GRAD_X ? 8 : 0);
+            planes.start = conv->bias ? conv->bias + channel : &none;
+            net_planes_by[conv->columns - NET_PLANES_LEAST](&planes);
+        }
+    }
+}
+
+/* dW of them: a channel of all images is one. */
+NET_KERNEL void net_depthwise_planes_w(const net_depthwise_t *conv)
+{
+    const float none = 0.0f;
+    net_planes_w_t planes = {.rows = conv->rows};
+    NET_ROLLED
+    for (int32_t begin, end; begin = net_claim_some(conv->claimed, conv->channels, &end), begin < conv->channels;) {
+        planes.planes = end - begin;
+        planes.x = conv->image + begin * conv->image_plane;
+        planes.y = conv->y + begin * conv->y_plane;
+        planes.dw = conv->w + begin * 9;
+        bool accumulate = conv->accumulate;
+        NET_ROLLED
+        for (int32_t item = conv->batch; item > 0; --item, planes.x += conv->image_item, planes.y += conv->y_item) {
+            planes.start = accumulate ? planes.dw : &none;
+            planes.start_step = accumulate ? 4 : 0;
+            net_planes_w_by[conv->columns - NET_PLANES_LEAST](&planes);
+            accumulate = true;
+        }
+    }
+}
+
 /* A worker's own plane for strips of the image itself, for some rows. */
 NET_KERNEL net_plane_t net_strip_plane(const int32_t S, const bool GRAD_X, const net_depthwise_t *conv, int32_t row,
                                        int32_t rows)
@@ -236,6 +294,10 @@ NET_KERNEL void net_depthwise_any_3x3(int32_t core, int32_t cores, const int32_t
     const int32_t right = (conv->columns - 1) * S + 3 - conv->left - conv->image_columns;
     if (!net_strips_direct(conv->top, (conv->rows - 1) * S + 3 - conv->top - conv->image_rows, conv->left, right))
         net_depthwise(core, cores, 3, S, GRAD_X, W_SUMS, 0, conv, framed);
+    else if (S == 1 && !W_SUMS && net_planes_fit(conv))
+        net_depthwise_planes(GRAD_X, conv);
+    else if (S == 1 && W_SUMS && conv->parts == 1 && net_planes_fit(conv))
+        net_depthwise_planes_w(conv);
     else if (W_SUMS)
         net_depthwise_strips_w(S, conv);
     else

@@ -18,4 +18,17 @@ static inline int32_t net_claim(int32_t *claimed)
     return task;
 }
 
+/* The next of `tasks` tasks, up to *end: of many that are left several at once, of few one, so that workers end together. None
+ * is left if it is not less than `tasks`.
+ */
+static inline int32_t net_claim_some(int32_t *claimed, int32_t tasks, int32_t *end)
+{
+    pi_cl_team_critical_enter();
+    const int32_t task = *claimed, left = tasks - task;
+    *end = task + (left > 0 ? 1 + left / 16 : 0);
+    *claimed = *end;
+    pi_cl_team_critical_exit();
+    return task;
+}
+
 #endif
