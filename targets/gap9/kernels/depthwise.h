@@ -184,7 +184,7 @@ NET_KERNEL bool net_planes_fit(const net_depthwise_t *conv)
 }
 
 /* Forward and dX of whole planes: each is a task. */
-NET_KERNEL void net_depthwise_planes(const bool GRAD_X, const net_depthwise_t *conv)
+NET_KERNEL void net_depthwise_planes(int32_t core, int32_t cores, const bool GRAD_X, const net_depthwise_t *conv)
 {
     const int32_t all = conv->batch * conv->channels;
     const float none = 0.0f;
@@ -194,38 +194,43 @@ NET_KERNEL void net_depthwise_planes(const bool GRAD_X, const net_depthwise_t *c
         .w_next = GRAD_X ? 72 : 0,
         .start_step = conv->bias ? 4 : 0,
     };
+    net_share_t share = net_share_first(core, cores, conv->claimed, all);
     NET_ROLLED
-    for (int32_t begin, end; begin = net_claim_some(conv->claimed, all, &end), begin < all;) {
+    for (; share.begin < all; share = net_share_next(&share, conv->claimed, all)) {
         NET_ROLLED
-        for (; begin < end; begin += planes.planes) {
-            const int32_t item = conv->batch > 1 ? begin / conv->channels : 0, channel = begin - item * conv->channels;
-            planes.planes = net_least(end - begin, conv->channels - channel);
+        for (; share.begin < share.end; share.begin += planes.planes) {
+            int32_t channel = share.begin, item = 0;
+            NET_ROLLED
+            for (; channel >= conv->channels; channel -= conv->channels)
+                ++item;
+            planes.planes = net_least(share.end - share.begin, conv->channels - channel);
             planes.x = conv->image + item * conv->image_item + channel * conv->image_plane;
             planes.y = conv->y + item * conv->y_item + channel * conv->y_plane;
             planes.w = conv->w + channel * 9 + (GRAD_X ? 8 : 0);
             planes.start = conv->bias ? conv->bias + channel : &none;
-            net_planes_by[conv->columns - NET_PLANES_LEAST](&planes);
+            net_planes_run(conv->columns, &planes);
         }
     }
 }
 
 /* dW of them: a channel of all images is one. */
-NET_KERNEL void net_depthwise_planes_w(const net_depthwise_t *conv)
+NET_KERNEL void net_depthwise_planes_w(int32_t core, int32_t cores, const net_depthwise_t *conv)
 {
     const float none = 0.0f;
     net_planes_w_t planes = {.rows = conv->rows};
+    net_share_t share = net_share_first(core, cores, conv->claimed, conv->channels);
     NET_ROLLED
-    for (int32_t begin, end; begin = net_claim_some(conv->claimed, conv->channels, &end), begin < conv->channels;) {
-        planes.planes = end - begin;
-        planes.x = conv->image + begin * conv->image_plane;
-        planes.y = conv->y + begin * conv->y_plane;
-        planes.dw = conv->w + begin * 9;
+    for (; share.begin < conv->channels; share = net_share_next(&share, conv->claimed, conv->channels)) {
+        planes.planes = share.end - share.begin;
+        planes.x = conv->image + share.begin * conv->image_plane;
+        planes.y = conv->y + share.begin * conv->y_plane;
+        planes.dw = conv->w + share.begin * 9;
         bool accumulate = conv->accumulate;
         NET_ROLLED
         for (int32_t item = conv->batch; item > 0; --item, planes.x += conv->image_item, planes.y += conv->y_item) {
             planes.start = accumulate ? planes.dw : &none;
             planes.start_step = accumulate ? 4 : 0;
-            net_planes_w_by[conv->columns - NET_PLANES_LEAST](&planes);
+            net_planes_w_run(conv->columns, &planes);
             accumulate = true;
         }
     }
@@ -248,6 +253,93 @@ NET_KERNEL net_plane_t net_strip_plane(const int32_t S, const bool GRAD_X, const
         .no_right = (conv->columns - 1) * S + 3 - conv->left > conv->image_columns,
     };
 }
+
+#if NET_STRIP_LOOPS
+/* Forward and dX of 3x3 with stride 1 from the image itself: tasks are some strips of a plane, those of all planes first that
+ * are the leftmost. A call computes as many planes as there are.
+ */
+NET_KERNEL void net_depthwise_planes_of_strips(int32_t core, int32_t cores, const bool GRAD_X, const net_depthwise_t *conv)
+{
+    const int32_t all = conv->batch * conv->channels, columns = conv->columns;
+    const float none = 0.0f;
+    int32_t part = (columns + 3) & ~3, tasks = all;
+    while (tasks < NET_TASKS_LEAST && part > 4) { /* halves of all strips, and so on */
+        part = ((part >> 1) + 3) & ~3;
+        tasks = 0;
+        for (int32_t column = 0; column < columns; column += part)
+            tasks += all;
+    }
+    const int32_t first = -conv->top;
+    const bool no_left = conv->left > 0, no_right = columns + 2 - conv->left > conv->image_columns;
+    const float *const x = conv->image + (1 - conv->top) * conv->image_row - conv->left;
+    net_strips_t planes = {
+        .rows = conv->rows,
+        .x_row = 4 * conv->image_row,
+        .y_row = 4 * conv->y_row,
+        .x_plane = 4 * conv->image_plane,
+        .y_plane = 4 * conv->y_plane,
+        .w_step = GRAD_X ? -4 : 4,
+        .w_next = GRAD_X ? 72 : 0,
+        .start_step = conv->bias ? 4 : 0,
+        .above = first >= 0,
+        .below = first + conv->rows + 1 < conv->image_rows,
+    };
+    net_share_t share = net_share_first(core, cores, conv->claimed, tasks);
+    NET_ROLLED
+    for (; share.begin < tasks; share = net_share_next(&share, conv->claimed, tasks)) {
+        NET_ROLLED
+        for (; share.begin < share.end; share.begin += planes.planes) {
+            int32_t plane = share.begin, from = 0, item = 0;
+            NET_ROLLED
+            for (; plane >= all; plane -= all)
+                from += part;
+            int32_t channel = plane;
+            NET_ROLLED
+            for (; channel >= conv->channels; channel -= conv->channels)
+                ++item;
+            planes.planes = net_least(share.end - share.begin, conv->channels - channel);
+            planes.x = x + item * conv->image_item + channel * conv->image_plane;
+            planes.y = conv->y + item * conv->y_item + channel * conv->y_plane;
+            planes.w = conv->w + channel * 9 + (GRAD_X ? 8 : 0);
+            planes.start = conv->bias ? conv->bias + channel : &none;
+            net_strips_span(false, &planes, columns, no_left, no_right, from, net_least(from + part, columns));
+        }
+    }
+}
+
+/* dW of whole planes without a row above or below: a channel of all images is a task. */
+NET_KERNEL void net_depthwise_planes_of_strips_w(int32_t core, int32_t cores, const net_depthwise_t *conv)
+{
+    const int32_t columns = conv->columns;
+    const bool no_left = conv->left > 0, no_right = columns + 2 - conv->left > conv->image_columns;
+    const float none = 0.0f;
+    net_strips_t planes = {
+        .rows = conv->rows,
+        .x_row = 4 * conv->image_row,
+        .y_row = 4 * conv->y_row,
+        .x_plane = 4 * conv->image_plane,
+        .y_plane = 4 * conv->y_plane,
+    };
+    net_share_t share = net_share_first(core, cores, conv->claimed, conv->channels);
+    NET_ROLLED
+    for (; share.begin < conv->channels; share = net_share_next(&share, conv->claimed, conv->channels)) {
+        planes.planes = share.end - share.begin;
+        planes.x = conv->image + share.begin * conv->image_plane - conv->left;
+        planes.y = conv->y + share.begin * conv->y_plane;
+        planes.w = conv->w + share.begin * 9;
+        bool accumulate = conv->accumulate;
+        NET_ROLLED
+        for (int32_t item = conv->batch; item > 0; --item) {
+            planes.start = accumulate ? planes.w : &none;
+            planes.start_step = accumulate ? 4 : 0;
+            net_strips_span(true, &planes, columns, no_left, no_right, 0, columns);
+            planes.x += conv->image_item;
+            planes.y += conv->y_item;
+            accumulate = true;
+        }
+    }
+}
+#endif
 
 /* Forward and dX of 3x3 from the image itself: tasks are some strips of a plane. */
 NET_KERNEL void net_depthwise_strips(const int32_t S, const bool GRAD_X, const net_depthwise_t *conv)
@@ -295,9 +387,15 @@ NET_KERNEL void net_depthwise_any_3x3(int32_t core, int32_t cores, const int32_t
     if (!net_strips_direct(conv->top, (conv->rows - 1) * S + 3 - conv->top - conv->image_rows, conv->left, right))
         net_depthwise(core, cores, 3, S, GRAD_X, W_SUMS, 0, conv, framed);
     else if (S == 1 && !W_SUMS && net_planes_fit(conv))
-        net_depthwise_planes(GRAD_X, conv);
+        net_depthwise_planes(core, cores, GRAD_X, conv);
     else if (S == 1 && W_SUMS && conv->parts == 1 && net_planes_fit(conv))
-        net_depthwise_planes_w(conv);
+        net_depthwise_planes_w(core, cores, conv);
+#if NET_STRIP_LOOPS
+    else if (S == 1 && !W_SUMS)
+        net_depthwise_planes_of_strips(core, cores, GRAD_X, conv);
+    else if (S == 1 && conv->parts == 1 && conv->rows >= 2 && conv->top == 1 && conv->image_rows == conv->rows)
+        net_depthwise_planes_of_strips_w(core, cores, conv);
+#endif
     else if (W_SUMS)
         net_depthwise_strips_w(S, conv);
     else

@@ -33,14 +33,13 @@ typedef struct {
  * results that it ends (a), the one it carries on (b), and the one it begins: S of l and r, and T of m. The next pixel is
  * loaded meanwhile. What a row has begun takes the place of what it carried on, and that of what was stored.
  */
-#define NET_PLANE_START(sum, pixel, weight) NET_FUSED("fmadd.s", sum, pixel, weight, start)
 #define NET_PLANE_FIRST                                                                                                 \
     NET_LOAD(u, x) NET_LOAD(v, x) NET_STRIP_ADD(a0, u, w7) NET_STRIP_ADD(a1, u, w6) NET_STRIP_ADD(b0, u, w4)            \
-        NET_STRIP_ADD(b1, u, w3) NET_PLANE_START(s, u, w1) NET_PLANE_START(t, u, w0)
+        NET_STRIP_ADD(b1, u, w3) NET_STRIP_START(s, u, w1) NET_STRIP_START(t, u, w0)
 #define NET_PLANE_NEXT(u, n, l, m, r, S, T)                                                                             \
     NET_STRIP_ADD(a##l, u, w8) NET_LOAD(n, x) NET_STRIP_ADD(a##m, u, w7) NET_STRIP_ADD(a##r, u, w6) NET_STORE(a##l, y)  \
         NET_STRIP_ADD(b##m, u, w4) NET_FUSED("fmadd.s", a##l, u, w5, b##l) NET_STRIP_ADD(b##r, u, w3)                   \
-            NET_FUSED("fmadd.s", b##l, u, w2, S) NET_STRIP_ADD(T, u, w1) NET_PLANE_START(S, u, w0)
+            NET_FUSED("fmadd.s", b##l, u, w2, S) NET_STRIP_ADD(T, u, w1) NET_STRIP_START(S, u, w0)
 #define NET_PLANE_LAST(u, l, m, S, T)                                                                                   \
     NET_STRIP_ADD(a##l, u, w8) NET_STRIP_ADD(a##m, u, w7) NET_STORE(a##l, y) NET_FUSED("fmadd.s", a##l, u, w5, b##l)    \
         NET_FUSED("fmadd.s", b##l, u, w2, S) NET_STORE(a##m, y) NET_FUSED("fmadd.s", a##m, u, w4, b##m)                 \
@@ -48,11 +47,11 @@ typedef struct {
 
 /* The top row ends nothing: it begins the results of its own row (a) and of the one below (b). */
 #define NET_PLANE_TOP_FIRST                                                                                             \
-    NET_LOAD(u, x) NET_LOAD(v, x) NET_PLANE_START(a0, u, w4) NET_PLANE_START(a1, u, w3) NET_PLANE_START(b0, u, w1)      \
-        NET_PLANE_START(b1, u, w0)
+    NET_LOAD(u, x) NET_LOAD(v, x) NET_STRIP_START(a0, u, w4) NET_STRIP_START(a1, u, w3) NET_STRIP_START(b0, u, w1)      \
+        NET_STRIP_START(b1, u, w0)
 #define NET_PLANE_TOP_NEXT(u, n, l, m, r)                                                                               \
     NET_STRIP_ADD(a##l, u, w5) NET_LOAD(n, x) NET_STRIP_ADD(b##l, u, w2) NET_STRIP_ADD(a##m, u, w4)                     \
-        NET_STRIP_ADD(b##m, u, w1) NET_PLANE_START(a##r, u, w3) NET_PLANE_START(b##r, u, w0)
+        NET_STRIP_ADD(b##m, u, w1) NET_STRIP_START(a##r, u, w3) NET_STRIP_START(b##r, u, w0)
 #define NET_PLANE_TOP_LAST(u, l, m)                                                                                     \
     NET_STRIP_ADD(a##l, u, w5) NET_STRIP_ADD(b##l, u, w2) NET_STRIP_ADD(a##m, u, w4) NET_STRIP_ADD(b##m, u, w1)
 
@@ -75,14 +74,10 @@ typedef struct {
 #define NET_PLANE_STORE_5 NET_PLANE_STORE_4 NET_STORE(a4, y)
 #define NET_PLANE_STORE_6 NET_PLANE_STORE_5 NET_STORE(a5, y)
 
-#define NET_PLANE_WEIGHTS                                                                                               \
-    NET_STRIP_STEP(w0, s, t) NET_STRIP_STEP(w1, s, t) NET_STRIP_STEP(w2, s, t) NET_STRIP_STEP(w3, s, t)                 \
-        NET_STRIP_STEP(w4, s, t) NET_STRIP_STEP(w5, s, t) NET_STRIP_STEP(w6, s, t) NET_STRIP_STEP(w7, s, t)             \
-            NET_STRIP_STEP(w8, s, t)
 #define NET_PLANE_TEXT(W)                                                                                               \
     NET_REPEAT_OUTER("%[v]", 4 * (19 * W + 11))                                                                         \
     "lw %[s], %[w_at]\n"                                                                                                \
-    "lw %[t], %[w_step]\n" NET_PLANE_WEIGHTS                                                                            \
+    "lw %[t], %[w_step]\n" NET_STRIP_NINE(s, t)                                                                            \
     "lw %[u], %[w_next]\n"                                                                                              \
     "lw %[v], %[start_at]\n"                                                                                            \
     "lw %[t], %[start_step]\n" NET_OP("add", s, s, u)                                                                   \
@@ -120,8 +115,6 @@ NET_PLANES_OF(4, NET_PLANE_SUMS(3))
 NET_PLANES_OF(5, NET_PLANE_SUMS(3) NET_PLANE_SUMS(4))
 NET_PLANES_OF(6, NET_PLANE_SUMS(3) NET_PLANE_SUMS(4) NET_PLANE_SUMS(5))
 
-static void (*const net_planes_by[4])(const net_planes_t *) = {net_planes_3, net_planes_4, net_planes_5, net_planes_6};
-
 /* A row of dW: each column of dY above (p), in the row (q) and below (r) times the pixels on its left, its own and on its
  * right, which are in f, g, h and i in turn. Gradients are loaded two groups of multiplications ahead.
  */
@@ -148,9 +141,7 @@ static void (*const net_planes_by[4])(const net_planes_t *) = {net_planes_3, net
  * the last.
  */
 #define NET_PLANE_W_TEXT(W)                                                                                             \
-    "1:\n" NET_STRIP_STEP(w0, from, step) NET_STRIP_STEP(w1, from, step) NET_STRIP_STEP(w2, from, step)                 \
-        NET_STRIP_STEP(w3, from, step) NET_STRIP_STEP(w4, from, step) NET_STRIP_STEP(w5, from, step)                    \
-            NET_STRIP_STEP(w6, from, step) NET_STRIP_STEP(w7, from, step) NET_STRIP_STEP(w8, from, step)                \
+    "1:\n" NET_STRIP_NINE(from, step)                                                                                  \
     "mv %[y2], %[zeros]\n"                                                                                              \
     "addi %[y0], %[y1], 4 * " #W "\n"                                                                                   \
     "li %[next], 2\n"                                                                                                   \
@@ -193,11 +184,19 @@ NET_PLANES_W_OF(4)
 NET_PLANES_W_OF(5)
 NET_PLANES_W_OF(6)
 
-static void (*const net_planes_w_by[4])(const net_planes_w_t *) = {net_planes_w_3, net_planes_w_4, net_planes_w_5,
-                                                                    net_planes_w_6};
+/* A table of functions would lie in L2, where a load takes 15 cycles. */
+NET_KERNEL void net_planes_run(int32_t columns, const net_planes_t *planes)
+{
+    (columns == 3 ? net_planes_3 : columns == 4 ? net_planes_4 : columns == 5 ? net_planes_5 : net_planes_6)(planes);
+}
+
+NET_KERNEL void net_planes_w_run(int32_t columns, const net_planes_w_t *planes)
+{
+    (columns == 3 ? net_planes_w_3 : columns == 4 ? net_planes_w_4 : columns == 5 ? net_planes_w_5 : net_planes_w_6)(planes);
+}
 #else
-static void (*const net_planes_by[4])(const net_planes_t *) = {NULL};
-static void (*const net_planes_w_by[4])(const net_planes_w_t *) = {NULL};
+NET_KERNEL void net_planes_run(int32_t columns, const net_planes_t *planes) { (void)columns, (void)planes; }
+NET_KERNEL void net_planes_w_run(int32_t columns, const net_planes_w_t *planes) { (void)columns, (void)planes; }
 #endif
 
 #endif

@@ -97,11 +97,6 @@ NET_KERNEL void net_strips_of(const int32_t P, const bool CUT, net_plane_t *plan
         net_move(tap, to_next);
     }
     x -= plane->above ? plane->x_row : 0;
-    if (NET_STRIP_LOOPS && P == 4) {
-        net_strip_masks(plane, column, end);
-        net_strips_loop(plane, weight, x + column, y + column, (end - column) / 4);
-        return;
-    }
     NET_ROLLED
     for (; column < end; column += P) {
         const float *from = x + column;
@@ -137,11 +132,6 @@ NET_KERNEL void net_strips_w_of(const int32_t P, const bool CUT, net_plane_t *pl
     NET_UNROLLED
     for (int32_t k = 0; k < 9; ++k)
         weight[k] = plane->w[k];
-    if (NET_STRIP_LOOPS && P == 4) {
-        net_strip_masks(plane, column, end);
-        net_strips_w_loop(plane, weight, x + column, y + column, (end - column) / 4);
-        column = end;
-    }
     NET_ROLLED
     for (; column < end; column += P) {
         const float *at = x + column, *above = zeros, *own = y + column;
@@ -193,8 +183,90 @@ NET_HOT void net_strip_w_edge(const net_plane_t *plane, int32_t step, float *w, 
         w[k] = weight[k];
 }
 
-typedef void (*net_strips_t)(net_plane_t *plane, const float *x, float *y, int32_t column, int32_t end);
+/* Whether the strips may read an image that lacks so many rows or columns on its sides. */
+NET_KERNEL bool net_strips_direct(int32_t above, int32_t below, int32_t left, int32_t right)
+{
+    return above <= 1 && below <= 1 && left <= 1 && right <= 1;
+}
 
+typedef void (*net_strips_by_t)(net_plane_t *plane, const float *x, float *y, int32_t column, int32_t end);
+
+/* The columns [column, end) of a plane; see net_strips_of. */
+NET_KERNEL void net_strips_all(const net_strips_by_t by[7], net_plane_t *plane, const float *x, float *y, int32_t column,
+                               int32_t end)
+{
+    const int32_t left = (end - column) % 4;
+    if (end - column >= 4)
+        by[3](plane, x, y, column, end - left);
+    if (left)
+        by[left - 1 + (plane->no_right ? 4 : 0)](plane, x, y, end - left, end);
+}
+
+#if NET_STRIP_LOOPS
+/* The columns [column, end) of planes of so many, which have no pixel on the left of the first, or on the right of the last. */
+NET_KERNEL void net_strips_span(const bool W_SUMS, const net_strips_t *planes, int32_t columns, bool no_left, bool no_right,
+                                int32_t column, int32_t end)
+{
+    net_strips_t of = *planes;
+    const int32_t left = (end - column) % 4;
+    of.x += column - (!W_SUMS && of.above ? of.x_row / 4 : 0);
+    of.y += column;
+    of.strips = (end - column) / 4;
+    of.left = column > 0 || !no_left;
+    of.right = end - left < columns || !no_right;
+    if (of.strips) {
+        (W_SUMS ? net_strips_w_loop_4 : net_strips_loop_4)(&of);
+        if (W_SUMS) {
+            of.start = of.w;
+            of.start_step = 4;
+        }
+        of.x += 4 * of.strips;
+        of.y += 4 * of.strips;
+        of.left = true;
+    }
+    if (left == 0)
+        return;
+    of.strips = 1;
+    of.right = end < columns || !no_right;
+    if (left == 1)
+        (W_SUMS ? net_strips_w_loop_1 : net_strips_loop_1)(&of);
+    else if (left == 2)
+        (W_SUMS ? net_strips_w_loop_2 : net_strips_loop_2)(&of);
+    else
+        (W_SUMS ? net_strips_w_loop_3 : net_strips_loop_3)(&of);
+}
+
+/* A plane as one of those; x is the row of the middle taps. Sums of dW go on from what there is. */
+NET_KERNEL net_strips_t net_strips_plane(const bool W_SUMS, const net_plane_t *plane, const float *x, float *y)
+{
+    return (net_strips_t){
+        .x = x,
+        .w = plane->w + (plane->reversed ? 8 : 0),
+        .y = y,
+        .start = W_SUMS ? plane->w : &plane->start,
+        .planes = 1,
+        .rows = plane->rows,
+        .x_row = 4 * plane->x_row,
+        .y_row = 4 * plane->y_row,
+        .w_step = plane->reversed ? -4 : 4,
+        .start_step = W_SUMS ? 4 : 0,
+        .above = plane->above,
+        .below = plane->below,
+    };
+}
+
+NET_HOT void net_strips_columns(net_plane_t *plane, const float *x, float *y, int32_t column, int32_t end)
+{
+    const net_strips_t of = net_strips_plane(false, plane, x, y);
+    net_strips_span(false, &of, plane->columns, plane->no_left, plane->no_right, column, end);
+}
+
+NET_HOT void net_strips_w_columns(net_plane_t *plane, const float *x, float *y, int32_t column, int32_t end)
+{
+    const net_strips_t of = net_strips_plane(true, plane, x, y);
+    net_strips_span(true, &of, plane->columns, plane->no_left, plane->no_right, column, end);
+}
+#else
 #define NET_STRIPS_OF(name, to, P, CUT)                                                                                 \
     NET_HOT void to(net_plane_t *plane, const float *x, float *y, int32_t column, int32_t end)                          \
     {                                                                                                                   \
@@ -210,28 +282,11 @@ typedef void (*net_strips_t)(net_plane_t *plane, const float *x, float *y, int32
     NET_STRIPS_OF(name, name##_cut_1, 1, true)                                                                          \
     NET_STRIPS_OF(name, name##_cut_2, 2, true)                                                                          \
     NET_STRIPS_OF(name, name##_cut_3, 3, true)                                                                          \
-    static const net_strips_t name##_by[7] = {name##_1,     name##_2,     name##_3,    name##_4,                        \
+    static const net_strips_by_t name##_by[7] = {name##_1,     name##_2,     name##_3,    name##_4,                        \
                                               name##_cut_1, name##_cut_2, name##_cut_3};
 
 NET_STRIPS(net_strips)
 NET_STRIPS(net_strips_w)
-
-/* Whether the strips may read an image that lacks so many rows or columns on its sides. */
-NET_KERNEL bool net_strips_direct(int32_t above, int32_t below, int32_t left, int32_t right)
-{
-    return above <= 1 && below <= 1 && left <= 1 && right <= 1;
-}
-
-/* The columns [column, end) of a plane; see net_strips_of. */
-NET_KERNEL void net_strips_all(const net_strips_t by[7], net_plane_t *plane, const float *x, float *y, int32_t column,
-                               int32_t end)
-{
-    const int32_t left = (end - column) % 4;
-    if (end - column >= 4)
-        by[3](plane, x, y, column, end - left);
-    if (left)
-        by[left - 1 + (plane->no_right ? 4 : 0)](plane, x, y, end - left, end);
-}
 
 /* Forward and dX of some columns of a plane; dW of a whole one. */
 NET_HOT void net_strips_columns(net_plane_t *plane, const float *x, float *y, int32_t column, int32_t end)
@@ -239,13 +294,19 @@ NET_HOT void net_strips_columns(net_plane_t *plane, const float *x, float *y, in
     net_strips_all(net_strips_by, plane, x, y, column, end);
 }
 
+NET_HOT void net_strips_w_columns(net_plane_t *plane, const float *x, float *y, int32_t column, int32_t end)
+{
+    net_strips_all(net_strips_w_by, plane, x, y, column, end);
+}
+#endif
+
 NET_HOT void net_strips_w_plane(net_plane_t *plane, const float *x, float *y)
 {
     float *const last = y + (plane->rows - 1) * plane->y_row;
     if (plane->above)
         net_strip_w_edge(plane, 1, plane->w, x - plane->x_row, y);
     if (plane->rows > 1)
-        net_strips_all(net_strips_w_by, plane, x, y, 0, plane->columns);
+        net_strips_w_columns(plane, x, y, 0, plane->columns);
     else
         net_strip_w_edge(plane, 1, plane->w + 3, x, y);
     if (plane->below)

@@ -233,7 +233,7 @@ NET_KERNEL void net_strided_w_of(const int32_t P, net_plane_t *plane, const floa
     NET_STRIPS_2_OF(name, 2)                                                                                            \
     NET_STRIPS_2_OF(name, 3)                                                                                            \
     NET_STRIPS_2_OF(name, 4)                                                                                            \
-    static const net_strips_t name##_by[7] = {name##_1, name##_2, name##_3, name##_4, name##_1, name##_2, name##_3};
+    static const net_strips_by_t name##_by[7] = {name##_1, name##_2, name##_3, name##_4, name##_1, name##_2, name##_3};
 
 NET_STRIPS_2(net_strided)
 NET_STRIPS_2(net_strided_w)

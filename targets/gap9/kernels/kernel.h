@@ -99,4 +99,26 @@ NET_KERNEL net_cut_t net_cut(int32_t lines, int32_t items, int32_t item_macs)
     return (net_cut_t){(items + part - 1) / part, part};
 }
 
+/* Tasks of a worker, from `begin` to `end`: first some that are its own, half of all together, so that nobody waits to claim
+ * any, then what it claims of the others.
+ */
+typedef struct {
+    int32_t begin, end;
+    int32_t own; /* of all workers together: those come first */
+} net_share_t;
+
+NET_KERNEL net_share_t net_share_next(const net_share_t *share, int32_t *claimed, int32_t tasks)
+{
+    int32_t end;
+    const int32_t begin = net_claim_some(claimed, tasks - share->own, &end);
+    return (net_share_t){share->own + begin, share->own + end, share->own};
+}
+
+NET_KERNEL net_share_t net_share_first(int32_t core, int32_t cores, int32_t *claimed, int32_t tasks)
+{
+    const int32_t half = tasks >> 4, each = tasks < cores ? 0 : half ? half : 1; /* of 8 workers */
+    const net_share_t share = {core * each, (core + 1) * each, cores * each};
+    return each ? share : net_share_next(&share, claimed, tasks);
+}
+
 #endif
