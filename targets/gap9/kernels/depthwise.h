@@ -194,7 +194,7 @@ NET_KERNEL void net_depthwise_planes(int32_t core, int32_t cores, const bool GRA
         .w_next = GRAD_X ? 72 : 0,
         .start_step = conv->bias ? 4 : 0,
     };
-    net_share_t share = net_share_first(core, cores, conv->claimed, all);
+    net_share_t share = net_share_first(core, cores, conv->claimed, all, all >> 4);
     NET_ROLLED
     for (; share.begin < all; share = net_share_next(&share, conv->claimed, all)) {
         NET_ROLLED
@@ -218,7 +218,7 @@ NET_KERNEL void net_depthwise_planes_w(int32_t core, int32_t cores, const net_de
 {
     const float none = 0.0f;
     net_planes_w_t planes = {.rows = conv->rows};
-    net_share_t share = net_share_first(core, cores, conv->claimed, conv->channels);
+    net_share_t share = net_share_first(core, cores, conv->claimed, conv->channels, conv->channels >> 4);
     NET_ROLLED
     for (; share.begin < conv->channels; share = net_share_next(&share, conv->claimed, conv->channels)) {
         planes.planes = share.end - share.begin;
@@ -269,7 +269,6 @@ NET_KERNEL void net_depthwise_planes_of_strips(int32_t core, int32_t cores, cons
         for (int32_t column = 0; column < columns; column += part)
             tasks += all;
     }
-    const int32_t first = -conv->top;
     const bool no_left = conv->left > 0, no_right = columns + 2 - conv->left > conv->image_columns;
     const float *const x = conv->image + (1 - conv->top) * conv->image_row - conv->left;
     net_strips_t planes = {
@@ -281,10 +280,10 @@ NET_KERNEL void net_depthwise_planes_of_strips(int32_t core, int32_t cores, cons
         .w_step = GRAD_X ? -4 : 4,
         .w_next = GRAD_X ? 72 : 0,
         .start_step = conv->bias ? 4 : 0,
-        .above = first >= 0,
-        .below = first + conv->rows + 1 < conv->image_rows,
+        .above = conv->top <= 0,
+        .below = conv->rows + 1 - conv->top < conv->image_rows,
     };
-    net_share_t share = net_share_first(core, cores, conv->claimed, tasks);
+    net_share_t share = net_share_first(core, cores, conv->claimed, tasks, tasks >> 4);
     NET_ROLLED
     for (; share.begin < tasks; share = net_share_next(&share, conv->claimed, tasks)) {
         NET_ROLLED
@@ -320,7 +319,7 @@ NET_KERNEL void net_depthwise_planes_of_strips_w(int32_t core, int32_t cores, co
         .x_plane = 4 * conv->image_plane,
         .y_plane = 4 * conv->y_plane,
     };
-    net_share_t share = net_share_first(core, cores, conv->claimed, conv->channels);
+    net_share_t share = net_share_first(core, cores, conv->claimed, conv->channels, conv->channels >> 4);
     NET_ROLLED
     for (; share.begin < conv->channels; share = net_share_next(&share, conv->claimed, conv->channels)) {
         planes.planes = share.end - share.begin;

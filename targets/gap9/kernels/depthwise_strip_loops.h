@@ -100,7 +100,9 @@ typedef struct {
     "sw %[" #q "], %[left_now]\n"
 
 /* Where a strip begins: its pixels, and masks; what is beside the image is not loaded but the pixel next to it. */
-#define NET_STRIP_BEGIN(p, q, y)                                                                                        \
+#define NET_STRIP_BESIDE_EACH "lw %[beside], %[beside_each]\n"
+#define NET_STRIP_BESIDE_LAST "lw %[beside], %[beside_last]\n"
+#define NET_STRIP_BEGIN(p, q, y, each, last)                                                                                        \
     "lw %[" #p "], %[count]\n"                                                                                          \
     "lw %[x], %[x_strip]\n"                                                                                             \
     "lw %[" #y "], %[y_strip]\n"                                                                                        \
@@ -109,11 +111,10 @@ typedef struct {
     "li %[right], -1\n"                                                                                                 \
     "sw %[" #p "], %[count]\n"                                                                                          \
     "sw %[right], %[left_now]\n"                                                                                        \
-    "lw %[beside], %[beside_each]\n"                                                                                    \
+    each                                                                                                                \
     "addi %[" #q "], %[x], 16\n"                                                                                        \
     "bnez %[" #p "], 5f\n"                                                                                              \
-    "lw %[right], %[right_last]\n"                                                                                      \
-    "lw %[beside], %[beside_last]\n"                                                                                    \
+    "lw %[right], %[right_last]\n" last                                                                                 \
     "5: sw %[" #q "], %[x_strip]\n"                                                                                     \
     "addi %[" #p "], %[" #y "], 16\n"                                                                                   \
     "sw %[" #p "], %[y_strip]\n"
@@ -128,7 +129,7 @@ typedef struct {
     "lw %[start], 0(%[v])\n" NET_OP("add", v, v, t)                                                                     \
     "sw %[s], %[w_at]\n"                                                                                                \
     "sw %[v], %[start_at]\n" NET_STRIP_PLANE(s, t)                                                                      \
-    "2:\n" NET_STRIP_BEGIN(s, t, y)                                                                                     \
+    "2:\n" NET_STRIP_BEGIN(s, t, y, NET_STRIP_BESIDE_EACH, NET_STRIP_BESIDE_LAST)                                                                                     \
     "lw %[v], %[ahead]\n"                                                                                               \
     "li %[s], -4 * " #P "\n" NET_STRIP_BIAS_##P                                                                         \
     "3: sw %[s], %[y_step]\n" NET_REPEAT("%[v]", 4 * (11 * P + 6)) NET_STRIP_ROW_##P NET_REPEAT_END                     \
@@ -220,13 +221,15 @@ NET_STRIPS_LOOP(4, NET_STRIP_SUMS(1) NET_STRIP_SUMS(2) NET_STRIP_SUMS(3))
             NET_STRIP_W_NEXT(g, h, i, NET_STRIP_AT(f, x, beside), NET_STRIP_W_P_LAST, NET_STRIP_W_Q_LAST,               \
                              NET_STRIP_W_R, NET_STRIP_MASK(f, right))                                                   \
                 NET_STRIP_W_NEXT(h, i, f, , , , NET_STRIP_W_R_LAST, )
-#define NET_STRIP_W_ROW_4                                                                                               \
-    NET_STRIP_W_START(NET_STRIP_W_P, NET_STRIP_W_Q, NET_LOAD(g, x)) NET_LOAD(h, x)                                      \
-        NET_STRIP_W_NEXT(f, g, h, NET_LOAD(i, x), NET_STRIP_W_P, NET_STRIP_W_Q, NET_STRIP_W_R, )                        \
-            NET_STRIP_W_NEXT(g, h, i, NET_STRIP_STEP(f, x, x_step), NET_STRIP_W_P, NET_STRIP_W_Q, NET_STRIP_W_R, )      \
-                NET_STRIP_W_NEXT(h, i, f, NET_STRIP_AT(g, x, beside), NET_STRIP_W_P_LAST, NET_STRIP_W_Q_LAST,           \
-                                 NET_STRIP_W_R, NET_STRIP_MASK(g, right))                                               \
-                    NET_STRIP_W_NEXT(i, f, g, , , , NET_STRIP_W_R_LAST, )
+/* A plane's sums, and the next plane if there is one. */
+#define NET_STRIP_W_END(p)                                                                                              \
+    NET_STORE(w0, x) NET_STORE(w1, x) NET_STORE(w2, x) NET_STORE(w3, x) NET_STORE(w4, x) NET_STORE(w5, x)               \
+        NET_STORE(w6, x) NET_STORE(w7, x) NET_STORE(w8, x)                                                              \
+    "lw %[" #p "], %[planes]\n"                                                                                         \
+    "sw %[x], %[w_at]\n"                                                                                                \
+    "addi %[" #p "], %[" #p "], -1\n"                                                                                   \
+    "sw %[" #p "], %[planes]\n"                                                                                         \
+    "bnez %[" #p "], 1b\n"
 
 /* The first row has zeros above, the last below. What is done next is 1 after the first row, 0 after those between, -1 after
  * the last.
@@ -235,7 +238,7 @@ NET_STRIPS_LOOP(4, NET_STRIP_SUMS(1) NET_STRIP_SUMS(2) NET_STRIP_SUMS(3))
     "1: lw %[f], %[start_at]\n"                                                                                         \
     "lw %[g], %[start_step]\n" NET_STRIP_NINE(f, g)                                                                     \
     "sw %[f], %[start_at]\n" NET_STRIP_PLANE(f, g)                                                                      \
-    "2:\n" NET_STRIP_BEGIN(f, g, y1)                                                                                    \
+    "2:\n" NET_STRIP_BEGIN(f, g, y1, NET_STRIP_BESIDE_EACH, NET_STRIP_BESIDE_LAST)                                                                                    \
     "lw %[y2], %[zeros_at]\n"                                                                                           \
     "lw %[p], %[y_row]\n"                                                                                               \
     "li %[next], 2\n" NET_OP("add", y0, y1, p)                                                                          \
@@ -253,13 +256,7 @@ NET_STRIPS_LOOP(4, NET_STRIP_SUMS(1) NET_STRIP_SUMS(2) NET_STRIP_SUMS(3))
     "j 3b\n"                                                                                                            \
     "7: lw %[p], %[count]\n"                                                                                            \
     "lw %[x], %[w_at]\n"                                                                                                \
-    "bnez %[p], 2b\n" NET_STORE(w0, x) NET_STORE(w1, x) NET_STORE(w2, x) NET_STORE(w3, x) NET_STORE(w4, x)              \
-        NET_STORE(w5, x) NET_STORE(w6, x) NET_STORE(w7, x) NET_STORE(w8, x)                                             \
-    "lw %[p], %[planes]\n"                                                                                              \
-    "sw %[x], %[w_at]\n"                                                                                                \
-    "addi %[p], %[p], -1\n"                                                                                             \
-    "sw %[p], %[planes]\n"                                                                                              \
-    "bnez %[p], 1b\n"
+    "bnez %[p], 2b\n" NET_STRIP_W_END(p)
 
 #define NET_STRIPS_W_LOOP(P)                                                                                            \
     NET_HOT void net_strips_w_loop_##P(const net_strips_t *of)                                                          \
@@ -283,7 +280,81 @@ NET_STRIPS_LOOP(4, NET_STRIP_SUMS(1) NET_STRIP_SUMS(2) NET_STRIP_SUMS(3))
 NET_STRIPS_W_LOOP(1)
 NET_STRIPS_W_LOOP(2)
 NET_STRIPS_W_LOOP(3)
-NET_STRIPS_W_LOOP(4)
+
+/* Four columns: f to k are pixels, gradients go through p, q, r and t in turn, each loaded two ahead, and one by one among
+ * multiplications.
+ */
+#define NET_STRIP_W_3(k0, k1, k2, p0, p1, p2, gradient, first, second)                                                  \
+    NET_STRIP_ADD(k0, p0, gradient) first NET_STRIP_ADD(k1, p1, gradient) second NET_STRIP_ADD(k2, p2, gradient)
+#define NET_STRIP_W_ROW_4                                                                                               \
+    NET_STRIP_W_3(w6, w7, w8, f, g, h, p, NET_LOAD(h, x), NET_LOAD(r, y0))                                              \
+    NET_STRIP_W_3(w3, w4, w5, f, g, h, q, NET_LOAD(t, y2), NET_LOAD(i, x))                                              \
+    NET_STRIP_W_3(w0, w1, w2, f, g, h, r, NET_LOAD(p, y1), )                                                            \
+    NET_STRIP_W_3(w6, w7, w8, g, h, i, t, NET_LOAD(q, y0), NET_LOAD(j, x))                                              \
+    NET_STRIP_W_3(w3, w4, w5, g, h, i, p, NET_LOAD(r, y2), )                                                            \
+    NET_STRIP_W_3(w0, w1, w2, g, h, i, q, NET_LOAD(t, y1), NET_STRIP_STEP(k, x, x_step))                                \
+    NET_STRIP_W_3(w6, w7, w8, h, i, j, r, NET_LOAD(p, y0), )                                                            \
+    NET_STRIP_W_3(w3, w4, w5, h, i, j, t, NET_STRIP_STEP(q, y2, y_step), )                                              \
+    NET_STRIP_W_3(w0, w1, w2, h, i, j, p, NET_STRIP_STEP(r, y1, y_step), NET_STRIP_MASK(k, right))                      \
+    NET_STRIP_W_3(w6, w7, w8, i, j, k, q, NET_STRIP_STEP(t, y0, y_step), NET_LOAD(f, x))                                \
+    NET_STRIP_W_3(w3, w4, w5, i, j, k, r, NET_LOAD(p, y2), NET_STRIP_MASK(f, left))                                     \
+    NET_STRIP_W_3(w0, w1, w2, i, j, k, t, NET_LOAD(q, y1), NET_LOAD(g, x))
+
+#define NET_STRIP_W_KEEP(a, b, c) "sw %[" #a "], %[keep0]\nsw %[" #b "], %[keep1]\nsw %[" #c "], %[keep2]\n"
+#define NET_STRIP_W_TAKE(a, b, c) "lw %[" #a "], %[keep0]\nlw %[" #b "], %[keep1]\nlw %[" #c "], %[keep2]\n"
+#define NET_STRIP_W_BELOW(to, from) NET_OP("add", to, from, y_step) "addi %[" #to "], %[" #to "], 12\n"
+
+/* The first row has no dY above, the last none below: instead, some other row is taken, and sums of that are taken back.
+ * What is done next is 0 after the first row, 1 after those between, 2 after the last.
+ */
+#define NET_STRIP_W_TEXT_4                                                                                              \
+    "1: lw %[f], %[start_at]\n"                                                                                         \
+    "lw %[g], %[start_step]\n" NET_STRIP_NINE(f, g)                                                                     \
+    "sw %[f], %[start_at]\n" NET_STRIP_PLANE(f, g)                                                                      \
+    "2:\n" NET_STRIP_BEGIN(f, g, y2, , )                                                                                \
+    "mv %[y1], %[y2]\n"                                                                                                 \
+    "sw x0, %[done]\n" NET_STRIP_W_BELOW(y0, y2) NET_LOAD(f, x) NET_LOAD(g, x) NET_LOAD(p, y2) NET_LOAD(q, y1)          \
+        NET_STRIP_W_KEEP(w6, w7, w8) "li %[h], 1\n" NET_STRIP_MASK(f, left)                                             \
+    "3:\n" NET_REPEAT("%[h]", 224) NET_STRIP_W_ROW_4 NET_REPEAT_END                                                     \
+    "lw %[h], %[done]\n"                                                                                                \
+    "li %[r], 1\n"                                                                                                      \
+    "beq %[h], %[r], 4f\n"                                                                                              \
+    "bnez %[h], 7f\n" NET_STRIP_W_TAKE(w6, w7, w8)                                                                      \
+    "lw %[y2], %[y_strip]\n"                                                                                            \
+    "lw %[h], %[between]\n"                                                                                             \
+    "addi %[y2], %[y2], -16\n"                                                                                          \
+    "sw %[r], %[done]\n" NET_STRIP_W_BELOW(y1, y2) NET_STRIP_W_BELOW(y0, y1) NET_LOAD(p, y2) NET_LOAD(q, y1)            \
+    "bnez %[h], 3b\n"                                                                                                   \
+    "4:\n" NET_STRIP_W_KEEP(w0, w1, w2)                                                                                 \
+    "li %[h], 2\n"                                                                                                      \
+    "sw %[h], %[done]\n"                                                                                                \
+    "addi %[y0], %[y1], -4\n"                                                                                           \
+    "li %[h], 1\n"                                                                                                      \
+    "j 3b\n"                                                                                                            \
+    "7:\n" NET_STRIP_W_TAKE(w0, w1, w2)                                                                                 \
+    "lw %[h], %[count]\n"                                                                                               \
+    "lw %[x], %[w_at]\n"                                                                                                \
+    "bnez %[h], 2b\n" NET_STRIP_W_END(h)
+
+NET_HOT void net_strips_w_loop_4(const net_strips_t *of)
+{
+    NET_STRIP_MEMORY(4)
+    const intptr_t x_next = x_step - 4, y_step = of->y_row - 12, start_step = of->start_step;
+    const int32_t between = of->rows - 2;
+    const float *start_at = of->start, *y0, *y1, *y2;
+    float *w_at = of->w, f, g, h, i, j, k, p, q, r, t, keep0, keep1, keep2;
+    int32_t done;
+    (void)beside, (void)beside_last;
+    __asm__ volatile(NET_STRIP_W_TEXT_4
+                     : NET_STRIP_NINE_OUT, [f] "=&r"(f), [g] "=&r"(g), [h] "=&r"(h), [i] "=&r"(i), [j] "=&r"(j),
+                       [k] "=&r"(k), [p] "=&r"(p), [q] "=&r"(q), [r] "=&r"(r), [t] "=&r"(t), [x] "=&r"(x),
+                       [y0] "=&r"(y0), [y1] "=&r"(y1), [y2] "=&r"(y2), [left] "=&r"(left), [right] "=&r"(right),
+                       NET_STRIP_PLACES, [w_at] "+m"(w_at), [start_at] "+m"(start_at), [keep0] "=m"(keep0),
+                       [keep1] "=m"(keep1), [keep2] "=m"(keep2), [done] "=m"(done)
+                     : [x_step] "r"(x_next), [y_step] "r"(y_step), NET_STRIP_COUNTS, [start_step] "m"(start_step),
+                       [between] "m"(between)
+                     : "memory");
+}
 #else
 #define NET_STRIP_LOOPS 0
 #endif

@@ -99,8 +99,8 @@ NET_KERNEL net_cut_t net_cut(int32_t lines, int32_t items, int32_t item_macs)
     return (net_cut_t){(items + part - 1) / part, part};
 }
 
-/* Tasks of a worker, from `begin` to `end`: first some that are its own, half of all together, so that nobody waits to claim
- * any, then what it claims of the others.
+/* Tasks of a worker, from `begin` to `end`: first some that are its own, so that nobody waits to claim any, then what it
+ * claims of the others.
  */
 typedef struct {
     int32_t begin, end;
@@ -114,9 +114,10 @@ NET_KERNEL net_share_t net_share_next(const net_share_t *share, int32_t *claimed
     return (net_share_t){share->own + begin, share->own + end, share->own};
 }
 
-NET_KERNEL net_share_t net_share_first(int32_t core, int32_t cores, int32_t *claimed, int32_t tasks)
+/* `each`: tasks of a worker's own, if there are tasks for all; no more than half of its share, since it may come late. */
+NET_KERNEL net_share_t net_share_first(int32_t core, int32_t cores, int32_t *claimed, int32_t tasks, int32_t each)
 {
-    const int32_t half = tasks >> 4, each = tasks < cores ? 0 : half ? half : 1; /* of 8 workers */
+    each = tasks < cores ? 0 : each ? each : 1;
     const net_share_t share = {core * each, (core + 1) * each, cores * each};
     return each ? share : net_share_next(&share, claimed, tasks);
 }

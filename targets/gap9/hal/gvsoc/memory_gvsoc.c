@@ -1,4 +1,4 @@
-/* Memory of the simulator's HAL: one heap per level, behind what the linker has placed there.
+/* Memory of the simulator's HAL: one heap per level, behind what the linker has placed there, or in front of it.
  *
  * A heap gives out chunks from its low end; room comes back when the last chunk is freed, or all are.
  */
@@ -11,6 +11,9 @@
 
 extern uint8_t hal_l1_heap[], hal_l1_end[], hal_l2_heap[], hal_l2_end[];
 extern uint8_t hal_worker_stacks[], hal_l1_data[], hal_vectors[]; /* the first bytes of what the linker placed */
+extern uint8_t hal_worker_stacks_end[];
+
+#define L1_STATIC ((uint32_t)(hal_worker_stacks_end - hal_l1_data)) /* stacks and data, behind the heap */
 
 typedef struct {
     uint32_t start, end; /* addresses */
@@ -28,7 +31,7 @@ static heap_t heap_of(uint32_t start, uint32_t end, uint32_t capacity, uint32_t 
 
 void hal_set_capacities(uint32_t l1_bytes, uint32_t l2_bytes, uint32_t l3_bytes)
 {
-    l1 = heap_of((uint32_t)(uintptr_t)hal_l1_heap, (uint32_t)(uintptr_t)hal_l1_end, l1_bytes, L1_BASE);
+    l1 = heap_of((uint32_t)(uintptr_t)hal_l1_heap, (uint32_t)(uintptr_t)hal_l1_end, l1_bytes ? l1_bytes - L1_STATIC : 0, L1_BASE);
     l2 = heap_of((uint32_t)(uintptr_t)hal_l2_heap, (uint32_t)(uintptr_t)hal_l2_end, l2_bytes, (uint32_t)(uintptr_t)hal_vectors);
     l3 = heap_of(0, L3_BYTES, l3_bytes, 0);
 }
@@ -94,6 +97,6 @@ void hal_print_memory(void (*print)(const char *key, uint64_t value))
     print("l1_peak_bytes", l1.peak);
     print("l2_peak_bytes", l2.peak);
     print("l3_peak_bytes", l3.peak);
-    print("l1_static_bytes", (uint32_t)(uintptr_t)hal_l1_heap - L1_BASE);
+    print("l1_static_bytes", L1_STATIC);
     print("l2_static_bytes", (uint32_t)(hal_l2_heap - hal_vectors));
 }
