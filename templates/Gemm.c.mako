@@ -144,8 +144,33 @@ ${block(t, a, rows, 1, store)}
     };
     net_gemm(range->core, range->cores, &gemm);
 </%def>
+<%def name="vector(a, kind)">
+<%
+    t.kernels["vector"] = ("gemm_vector.h", "")
+    m, n, k = (t.begin(name) for name in "mnk")
+    outer = kind == "outer"
+    w = t.at("A", *((k, m) if a["transA"] else (m, k))) if outer else t.at("B", *((n, k) if a["transB"] else (k, n)))
+    x = t.at("B", *((n, k) if a["transB"] else (k, n))) if outer else t.at("A", *((k, m) if a["transA"] else (m, k)))
+    bias = t.has("C") and t.extent("C", 1) > 1
+%>
+    ${t.ctype("Y")} *const y = &${t.at("Y", m, n)};
+    const net_vector_t vector = {
+        .w = &${w},
+        .x = &${x},
+        .start = range->first ? ${f"&{t.at('C', m, n)}" if t.has("C") else "NULL"} : y,
+        .y = y,
+        .sums = ${t.count("m" if outer else "n")},
+        .terms = ${t.count("n" if outer else "k")},
+        .row = ${t.stride("Y" if outer else "B", 0)},
+        .start_next = ${"range->first ? 0 : 1" if t.has("C") and not bias else "1"},
+        .claimed = range->claimed,
+    };
+    net_gemm_${kind}(range->core, range->cores, &vector);
+</%def>
 <%def name="main()">
-% if t.variant() == "blocked":
+% if t.variant() == "vector":
+${vector(call.attributes, call.operator.vector(call))}
+% elif t.variant() == "blocked":
 ${blocked(call.attributes)}
 % else:
 ${portable()}

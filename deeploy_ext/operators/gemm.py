@@ -76,16 +76,31 @@ class Gemm(Operator):
         return found
 
     def kernels(self, call: Invocation) -> tuple[TeamKernel, ...]:
-        """Blocks of 4 x 4 sums, where there are such: products of a matrix with a vector are bound by their loads."""
+        """Blocks of 4 x 4 sums, where there are such; and what one sample makes of a layer, see :meth:`vector`."""
         scales = call.attributes["alpha"], call.attributes["beta"] if call.get("C") else 1.0
-        inner = call["A"].shape[0 if call.attributes["transA"] else 1]
-        if min(call["Y"].shape) < 4 or inner < 2 or scales != (1.0, 1.0) or call["A"].dtype != np.float32:
+        if scales != (1.0, 1.0) or call["A"].dtype != np.float32:
+            return ()
+        if self.vector(call):
+            return (TeamKernel(("vector",), "mac_vector", lambda tile: 0),)
+        if min(call["Y"].shape) < 4 or self.inner(call) < 2:
             return ()
         return (TeamKernel(("blocked",), "mac_matrix", lambda tile: 0),)
 
+    def inner(self, call: Invocation) -> int:
+        """Terms of a sum."""
+        return call["A"].shape[0 if call.attributes["transA"] else 1]
+
+    def vector(self, call: Invocation) -> str:
+        """The kernel of a product with a vector: of a matrix' "rows" or "columns", or of two vectors, "outer"; "" for none."""
+        if self.inner(call) == 1:
+            return "" if call.get("C") else "outer"
+        if call["Y"].shape[0] > 1:
+            return ""
+        return "rows" if call.attributes["transB"] else "columns"
+
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         m, n = call["Y"].shape
-        k = call["A"].shape[0 if call.attributes["transA"] else 1]
+        k = self.inner(call)
         loops = (Loop("m", m), Loop("n", n), Loop("k", k, "reduction"))
         a, b = (axis("m"), axis("k")), (axis("k"), axis("n"))
         reads = [
