@@ -114,12 +114,12 @@ NET_KERNEL net_share_t net_share_next(const net_share_t *share, int32_t *claimed
     return (net_share_t){share->own + begin, share->own + end, share->own};
 }
 
-/* `each`: tasks of a worker's own, if there are tasks for all; no more than half of its share, since it may come late. */
+/* `each`: tasks of a worker's own, if there are tasks for all. Worker 0 has none: it comes late, when it has moved data. */
 NET_KERNEL net_share_t net_share_first(int32_t core, int32_t cores, int32_t *claimed, int32_t tasks, int32_t each)
 {
     each = tasks < cores ? 0 : each ? each : 1;
-    const net_share_t share = {core * each, (core + 1) * each, cores * each};
-    return each ? share : net_share_next(&share, claimed, tasks);
+    const net_share_t share = {(core - 1) * each, core * each, (cores - 1) * each};
+    return each && core ? share : net_share_next(&share, claimed, tasks);
 }
 
 #endif
