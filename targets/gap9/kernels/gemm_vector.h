@@ -215,11 +215,9 @@ NET_HOT void net_gemm_columns(int32_t core, int32_t cores, const net_vector_t *o
                     y[i] = s[i];
                 continue;
             }
-            NET_ROLLED
             for (int32_t i = 0; i < left; ++i) {
                 float sum = from ? from[i * of->start_next] : 0.0f;
                 const float *p = w + i;
-                NET_ROLLED
                 for (int32_t k = 0; k < of->terms; ++k, p += of->row)
                     net_multiply_add(sum, *p, of->x[k]);
                 y[i] = sum;
@@ -235,8 +233,9 @@ NET_HOT void net_gemm_outer(int32_t core, int32_t cores, const net_vector_t *of)
     NET_ROLLED
     for (; share.begin < of->sums; share = net_share_next(&share, of->claimed, of->sums)) {
         int32_t i = share.begin;
+        const int32_t fours = of->start ? i : share.end - 3;
         NET_ROLLED
-        for (; !of->start && i + 4 <= share.end; i += 4)
+        for (; i < fours; i += 4)
             net_vector_outer_4(of->w + i, of->x, of->y + i * of->row, of->row, of->terms);
         NET_ROLLED
         for (; i < share.end; ++i) {

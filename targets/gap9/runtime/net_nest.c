@@ -145,7 +145,12 @@ void net_tile_prepare(const net_walker_t *w, const net_nest_t *nest, net_tile_t 
             continue;
         }
         operand->fresh = true;
-        box_of(w, nest, block, cursor, operand->start, operand->size);
+        if (!w->looked)
+            box_of(w, nest, block, cursor, operand->start, operand->size);
+        for (int32_t axis = 0; w->looked && axis < block->rank; ++axis) {
+            operand->start[axis] = w->passages[b].start[axis];
+            operand->size[axis] = w->passages[b].size[axis];
+        }
         for (int32_t axis = block->rank - 1, stride = 1; axis >= 0; stride *= operand->size[axis--])
             operand->stride[axis] = stride;
         if (block->level == NET_L1)
@@ -216,6 +221,20 @@ void net_tile_load(net_walker_t *w, const net_nest_t *nest, const net_tile_t *ti
             net_move_box(&w->moving, issue, block, axes_of(nest, block), false, tile_home(block), slot_at(block, slot),
                          operand->start, operand->size);
         }
+    }
+}
+
+void net_tile_look(net_walker_t *w, const net_nest_t *nest, const net_tile_t *tile, const net_cursor_t *cursor)
+{
+    const net_block_t *block = nest->blocks;
+    for (int32_t b = 0; b < nest->work.head.block_count; ++b, ++block) {
+        if (!changes(cursor, block))
+            continue;
+        net_passage_t *const box = &w->passages[b];
+        box_of(w, nest, block, cursor, box->start, box->size);
+        if (block->loaded && block->level != NET_L1)
+            net_move_box(&w->moving, net_defer_load, block, axes_of(nest, block), false, tile_home(block),
+                         slot_at(block, block->slots == 2 && !slot_of(w, block, &tile->operand[b])), box->start, box->size);
     }
 }
 

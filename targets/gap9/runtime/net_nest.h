@@ -18,7 +18,8 @@ typedef struct {
     uint8_t next_slot, leaving_slot;
     bool leaving; /* stored to the stage, not yet written to L3 */
     uint32_t staged_at[2], written_at[2], stored_at;
-    int32_t start[NET_MAX_RANK], size[NET_MAX_RANK]; /* box of the store that is under way */
+    int32_t start[NET_MAX_RANK], size[NET_MAX_RANK]; /* box of the store that is under way; of operands that do not pass
+                                                      * through L2: that of the tile that was looked at, if it changes */
 } net_passage_t;
 
 typedef struct {
@@ -59,6 +60,7 @@ typedef struct {
     int32_t left;             /* groups that follow it */
     bool now_is_new;          /* the nest's first tile has not begun */
     bool last;                /* the tile is the nest's last */
+    bool looked;              /* double-buffered: what moves beside the next tile is listed, and the boxes of the one behind are known */
     bool deferred_stores, deferred_unbound, deferred_loads; /* the transfers at the tile's end are listed; else they have to be
                                                              * worked out */
     uint32_t needed; /* DMA transfers that have to be complete when the next tile begins */
@@ -75,7 +77,9 @@ void net_nest_fetch(net_walker_t *w, const net_group_t *group, net_nest_t *nest,
 void net_cursors_rewind(net_walker_t *w);
 void net_cursors_advance(net_walker_t *w);
 
-/* Makes `tile` the one at `cursor`, which follows `before`: its loops, and the operands' boxes and addresses. */
+/* Makes `tile` the one at `cursor`, which follows `before`: its loops, and the operands' boxes and addresses; boxes are known if
+ * it was looked at.
+ */
 void net_tile_prepare(const net_walker_t *w, const net_nest_t *nest, net_tile_t *tile, const net_tile_t *before,
                       const net_cursor_t *cursor);
 
@@ -86,6 +90,9 @@ void net_nest_load_first(net_walker_t *w, const net_nest_t *nest, const net_tile
 /* All operands of a tile whose box differs from that of the tile before (cursor; NULL: there is none): home or stage -> L1. */
 void net_tile_load(net_walker_t *w, const net_nest_t *nest, const net_tile_t *tile, const net_cursor_t *cursor,
                    net_issue_t issue);
+
+/* Finds the boxes of the tile at `cursor`, which follows `tile`, and lists what net_tile_load would issue for it. */
+void net_tile_look(net_walker_t *w, const net_nest_t *nest, const net_tile_t *tile, const net_cursor_t *cursor);
 
 /* All results of a tile whose box differs from that of the tile behind it (cursor; NULL: there is none): L1 -> home or stage. */
 void net_tile_store(net_walker_t *w, const net_nest_t *nest, const net_tile_t *tile, const net_cursor_t *cursor,

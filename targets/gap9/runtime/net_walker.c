@@ -1,9 +1,9 @@
 /* The walker: runs the groups of an entry, tile by tile.
  *
  * While the workers compute a tile, worker 0 first makes the next one ready, and what has to move at the change: with double
- * buffering it stores the results of the tile before and loads the operands of the next; else, and from one nest to the next,
- * it lists the transfers, so that the change is a matter of issuing them and waiting. Of the next nest it loads what the plan
- * lets arrive early; results of the last tile may leave while the next nest begins. Then it joins the others: they take parts
+ * buffering it loads the operands of the next, stores the results of the tile before, and lists both for the tile behind; else,
+ * and from one nest to the next, it lists the transfers, so that the change is a matter of issuing them and waiting. Of the
+ * next nest it loads what the plan lets arrive early; results of the last tile may leave while the next nest begins. Then it joins the others: they take parts
  * of the work one by one, so that nobody waits for it. A box is moved only when it differs from the one of the tile before.
  */
 #include <stddef.h>
@@ -114,18 +114,26 @@ OWN_FRAME static void work_on_next(net_walker_t *w)
         net_cursors_rewind(w);
     w->now_is_new = false;
     w->last = w->now->tile + 1 == nest->shape.head.tiles;
-    if (ahead && w->now->tile > 0)
+    if (ahead && w->now->tile > 0 && !w->looked)
         net_tile_store(w, nest, other_tile(w), w->now, net_issue_dma);
-    if (w->last)
-        return;
-    net_tile_prepare(w, nest, other_tile(w), w->tile, w->next);
-    if (!ahead)
+    if (!w->last)
+        net_tile_prepare(w, nest, other_tile(w), w->tile, w->next);
+    const bool looked = w->looked;
+    w->looked = false;
+    if (w->last || !ahead)
         return;
     if (nest->work.head.refilled)
         net_wait_dma(&w->moving, w->moving.dma_issued);
-    net_tile_load(w, nest, other_tile(w), w->next, net_issue_dma);
+    if (!looked)
+        net_tile_load(w, nest, other_tile(w), w->next, net_issue_dma);
     if (nest->work.head.staged && w->after->tile < nest->shape.head.tiles)
         net_tile_stage_in(w, w->after);
+    if (nest->work.head.staged || nest->work.head.refilled)
+        return;
+    net_tile_store(w, nest, w->tile, w->next, net_defer_store);
+    if (w->after->tile < nest->shape.head.tiles)
+        net_tile_look(w, nest, other_tile(w), w->after);
+    w->looked = net_all_deferred(&w->moving);
 }
 
 /* While a tile is computed. */
@@ -133,6 +141,10 @@ OWN_FRAME static void work_behind(net_walker_t *w)
 {
     const net_nest_t *const nest = w->nest;
     net_wait_dma(&w->moving, w->moving.dma_issued); /* results of the nest before may still be leaving */
+    if (w->looked) { /* first of all: what else there is to do takes as long as some transfers */
+        net_issue_deferred_loads(&w->moving);
+        net_issue_deferred_stores(&w->moving);
+    }
     net_defer_none(&w->moving);
     w->deferred_stores = w->deferred_unbound = w->deferred_loads = false;
     w->last = true;
@@ -233,7 +245,7 @@ static void start(net_walker_t *w, const net_entry_t *entry)
     w->left = entry->group_count - 1;
     w->tile = w->tiles;
     w->nest = w->nests;
-    w->deferred_loads = false;
+    w->deferred_loads = w->looked = false;
     w->now_is_new = true;
     net_transfers_reset(&w->moving);
     net_nest_fetch(w, w->group, w->nest, w->tile);
