@@ -37,6 +37,7 @@ const net_tensor_t net_tensors[NET_TENSOR_COUNT] = {
 #include "conv_4x4.h"
 #include "conv_grad_w.h"
 #include "elementwise.h"
+#include "gemm_vector.h"
 #include "pad_copy.h"
 NET_CONV_4X4(net_conv_4x4_3_1_false, 3, 1, false)
 NET_CONV_4X4(net_conv_4x4_3_1_true, 3, 1, true)
@@ -288,131 +289,28 @@ static void GlobalAveragePool_main_1(const net_tile_t *tile, const net_range_t *
     }
 }
 
-static void Gemm_main_1(const net_tile_t *tile, const net_range_t *range)
+static void Gemm_main_vector_1(const net_tile_t *tile, const net_range_t *range)
 {
-    enum { LOOP_M = 0, LOOP_N = 1, LOOP_K = 2 }; /* loops */
+    enum { LOOP_N = 1, LOOP_K = 2 }; /* loops */
     const net_operand_t *const A_box = &tile->operand[0];
     const float *const A = A_box->data;
     const net_operand_t *const B_box = &tile->operand[1];
     const float *const B = B_box->data;
     const float *const C = tile->operand[2].data;
     float *const Y = tile->operand[3].data;
-    int32_t m = range->begin[LOOP_M];
-    for (; m < range->end[LOOP_M]; ++m) {
-        int32_t n = range->begin[LOOP_N];
-        for (; n + 4 <= range->end[LOOP_N]; n += 4) {
-            const float *A_0 = &A[range->begin[LOOP_K] - A_box->start[1]];
-            const float *B_0 = &B[(n - B_box->start[0]) * A_box->stride[0] + range->begin[LOOP_K] - A_box->start[1]], *B_1 = &B[(n + 1 - B_box->start[0]) * A_box->stride[0] + range->begin[LOOP_K] - A_box->start[1]], *B_2 = &B[(n + 2 - B_box->start[0]) * A_box->stride[0] + range->begin[LOOP_K] - A_box->start[1]], *B_3 = &B[(n + 3 - B_box->start[0]) * A_box->stride[0] + range->begin[LOOP_K] - A_box->start[1]];
-            float sum00 = 0, sum01 = 0, sum02 = 0, sum03 = 0;
-            __asm__("" : "+r"(A_0), "+r"(B_0), "+r"(B_1), "+r"(B_2), "+r"(B_3));
-            int32_t left = range->end[LOOP_K] - range->begin[LOOP_K];
-            for (; left >= 4; left -= 4) {
-                const float a0_0 = A_0[0];
-                const float a0_1 = A_0[1];
-                const float a0_2 = A_0[2];
-                const float a0_3 = A_0[3];
-                const float b0_0 = B_0[0];
-                const float b0_1 = B_0[1];
-                const float b0_2 = B_0[2];
-                const float b0_3 = B_0[3];
-                sum00 += a0_0 * b0_0;
-                const float b1_0 = B_1[0];
-                sum00 += a0_1 * b0_1;
-                const float b1_1 = B_1[1];
-                sum00 += a0_2 * b0_2;
-                const float b1_2 = B_1[2];
-                sum00 += a0_3 * b0_3;
-                const float b1_3 = B_1[3];
-                sum01 += a0_0 * b1_0;
-                const float b2_0 = B_2[0];
-                sum01 += a0_1 * b1_1;
-                const float b2_1 = B_2[1];
-                sum01 += a0_2 * b1_2;
-                const float b2_2 = B_2[2];
-                sum01 += a0_3 * b1_3;
-                const float b2_3 = B_2[3];
-                sum02 += a0_0 * b2_0;
-                const float b3_0 = B_3[0];
-                sum02 += a0_1 * b2_1;
-                const float b3_1 = B_3[1];
-                sum02 += a0_2 * b2_2;
-                const float b3_2 = B_3[2];
-                sum02 += a0_3 * b2_3;
-                const float b3_3 = B_3[3];
-                sum03 += a0_0 * b3_0;
-                sum03 += a0_1 * b3_1;
-                sum03 += a0_2 * b3_2;
-                sum03 += a0_3 * b3_3;
-                A_0 += 4;
-                B_0 += 4;
-                B_1 += 4;
-                B_2 += 4;
-                B_3 += 4;
-            }
-            for (; left > 0; --left) {
-                const float a0_0 = A_0[0];
-                const float b0_0 = B_0[0];
-                sum00 += a0_0 * b0_0;
-                const float b1_0 = B_1[0];
-                sum01 += a0_0 * b1_0;
-                const float b2_0 = B_2[0];
-                sum02 += a0_0 * b2_0;
-                const float b3_0 = B_3[0];
-                sum03 += a0_0 * b3_0;
-                A_0 += 1;
-                B_0 += 1;
-                B_1 += 1;
-                B_2 += 1;
-                B_3 += 1;
-            }
-            if (range->first) {
-                Y[n - B_box->start[0]] = C[n - B_box->start[0]] + sum00;
-                Y[n + 1 - B_box->start[0]] = C[n + 1 - B_box->start[0]] + sum01;
-                Y[n + 2 - B_box->start[0]] = C[n + 2 - B_box->start[0]] + sum02;
-                Y[n + 3 - B_box->start[0]] = C[n + 3 - B_box->start[0]] + sum03;
-            } else {
-                Y[n - B_box->start[0]] += sum00;
-                Y[n + 1 - B_box->start[0]] += sum01;
-                Y[n + 2 - B_box->start[0]] += sum02;
-                Y[n + 3 - B_box->start[0]] += sum03;
-            }
-        }
-        for (; n < range->end[LOOP_N]; ++n) {
-            const float *A_0 = &A[range->begin[LOOP_K] - A_box->start[1]];
-            const float *B_0 = &B[(n - B_box->start[0]) * A_box->stride[0] + range->begin[LOOP_K] - A_box->start[1]];
-            float sum00 = 0;
-            __asm__("" : "+r"(A_0), "+r"(B_0));
-            int32_t left = range->end[LOOP_K] - range->begin[LOOP_K];
-            for (; left >= 4; left -= 4) {
-                const float a0_0 = A_0[0];
-                const float a0_1 = A_0[1];
-                const float a0_2 = A_0[2];
-                const float a0_3 = A_0[3];
-                const float b0_0 = B_0[0];
-                const float b0_1 = B_0[1];
-                const float b0_2 = B_0[2];
-                const float b0_3 = B_0[3];
-                sum00 += a0_0 * b0_0;
-                sum00 += a0_1 * b0_1;
-                sum00 += a0_2 * b0_2;
-                sum00 += a0_3 * b0_3;
-                A_0 += 4;
-                B_0 += 4;
-            }
-            for (; left > 0; --left) {
-                const float a0_0 = A_0[0];
-                const float b0_0 = B_0[0];
-                sum00 += a0_0 * b0_0;
-                A_0 += 1;
-                B_0 += 1;
-            }
-            if (range->first) {
-                Y[n - B_box->start[0]] = C[n - B_box->start[0]] + sum00;
-            } else {
-                Y[n - B_box->start[0]] += sum00;
-            }
-        }
-    }
+    float *const y = &Y[range->begin[LOOP_N] - B_box->start[0]];
+    const net_vector_t vector = {
+        .w = &B[(range->begin[LOOP_N] - B_box->start[0]) * A_box->stride[0] + range->begin[LOOP_K] - A_box->start[1]],
+        .x = &A[range->begin[LOOP_K] - A_box->start[1]],
+        .start = range->first ? &C[range->begin[LOOP_N] - B_box->start[0]] : y,
+        .y = y,
+        .sums = (range->end[LOOP_N] - range->begin[LOOP_N]),
+        .terms = (range->end[LOOP_K] - range->begin[LOOP_K]),
+        .row = A_box->stride[0],
+        .start_next = 1,
+        .claimed = range->claimed,
+    };
+    net_gemm_rows(range->core, range->cores, &vector);
 }
 
 static void SoftmaxCrossEntropyLoss_log_softmax_1(const net_tile_t *tile, const net_range_t *range)
@@ -488,7 +386,7 @@ static void InPlaceAccumulatorV2_main_1(const net_tile_t *tile, const net_range_
             range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
-static void Gemm_main_2(const net_tile_t *tile, const net_range_t *range)
+static void Gemm_main_vector_2(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_M = 0, LOOP_N = 1 }; /* loops */
     const net_operand_t *const A_box = &tile->operand[0];
@@ -496,176 +394,42 @@ static void Gemm_main_2(const net_tile_t *tile, const net_range_t *range)
     const net_operand_t *const B_box = &tile->operand[1];
     const float *const B = B_box->data;
     float *const Y = tile->operand[2].data;
-    int32_t m = range->begin[LOOP_M];
-    for (; m + 4 <= range->end[LOOP_M]; m += 4) {
-        const float a0 = A[m - A_box->start[1]], a1 = A[m + 1 - A_box->start[1]], a2 = A[m + 2 - A_box->start[1]], a3 = A[m + 3 - A_box->start[1]];
-        const float *B_0 = &B[range->begin[LOOP_N] - B_box->start[1]], *const end = B_0 + (range->end[LOOP_N] - range->begin[LOOP_N]);
-        const float *const stop = end - (range->end[LOOP_N] - range->begin[LOOP_N]) % 4;
-        float *Y_0 = &Y[(m - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_1 = &Y[(m + 1 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_2 = &Y[(m + 2 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_3 = &Y[(m + 3 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]];
-        while (B_0 != stop) {
-            const float b0 = B_0[0], b1 = B_0[1], b2 = B_0[2], b3 = B_0[3];
-            Y_0[0] = a0 * b0; Y_0[1] = a0 * b1; Y_0[2] = a0 * b2; Y_0[3] = a0 * b3;
-            Y_1[0] = a1 * b0; Y_1[1] = a1 * b1; Y_1[2] = a1 * b2; Y_1[3] = a1 * b3;
-            Y_2[0] = a2 * b0; Y_2[1] = a2 * b1; Y_2[2] = a2 * b2; Y_2[3] = a2 * b3;
-            Y_3[0] = a3 * b0; Y_3[1] = a3 * b1; Y_3[2] = a3 * b2; Y_3[3] = a3 * b3;
-            B_0 += 4;
-            Y_0 += 4; Y_1 += 4; Y_2 += 4; Y_3 += 4;
-        }
-        for (; B_0 != end; ++B_0) {
-            *Y_0++ = a0 * *B_0; *Y_1++ = a1 * *B_0; *Y_2++ = a2 * *B_0; *Y_3++ = a3 * *B_0;
-        }
-    }
-    for (; m < range->end[LOOP_M]; ++m) {
-        const float a0 = A[m - A_box->start[1]];
-        const float *B_0 = &B[range->begin[LOOP_N] - B_box->start[1]], *const end = B_0 + (range->end[LOOP_N] - range->begin[LOOP_N]);
-        const float *const stop = end - (range->end[LOOP_N] - range->begin[LOOP_N]) % 4;
-        float *Y_0 = &Y[(m - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]];
-        while (B_0 != stop) {
-            const float b0 = B_0[0], b1 = B_0[1], b2 = B_0[2], b3 = B_0[3];
-            Y_0[0] = a0 * b0; Y_0[1] = a0 * b1; Y_0[2] = a0 * b2; Y_0[3] = a0 * b3;
-            B_0 += 4;
-            Y_0 += 4;
-        }
-        for (; B_0 != end; ++B_0) {
-            *Y_0++ = a0 * *B_0;
-        }
-    }
+    float *const y = &Y[(range->begin[LOOP_M] - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]];
+    const net_vector_t vector = {
+        .w = &A[range->begin[LOOP_M] - A_box->start[1]],
+        .x = &B[range->begin[LOOP_N] - B_box->start[1]],
+        .start = range->first ? NULL : y,
+        .y = y,
+        .sums = (range->end[LOOP_M] - range->begin[LOOP_M]),
+        .terms = (range->end[LOOP_N] - range->begin[LOOP_N]),
+        .row = B_box->stride[0],
+        .start_next = 1,
+        .claimed = range->claimed,
+    };
+    net_gemm_outer(range->core, range->cores, &vector);
 }
 
-static void Gemm_main_3(const net_tile_t *tile, const net_range_t *range)
+static void Gemm_main_vector_3(const net_tile_t *tile, const net_range_t *range)
 {
-    enum { LOOP_M = 0, LOOP_N = 1, LOOP_K = 2 }; /* loops */
+    enum { LOOP_N = 1, LOOP_K = 2 }; /* loops */
     const net_operand_t *const A_box = &tile->operand[0];
     const float *const A = A_box->data;
     const net_operand_t *const B_box = &tile->operand[1];
     const float *const B = B_box->data;
     float *const Y = tile->operand[2].data;
-    int32_t m = range->begin[LOOP_M];
-    for (; m < range->end[LOOP_M]; ++m) {
-        int32_t n = range->begin[LOOP_N];
-        for (; n + 4 <= range->end[LOOP_N]; n += 4) {
-            const float *A_0 = &A[range->begin[LOOP_K] - A_box->start[1]];
-            const float *B_0 = &B[(range->begin[LOOP_K] - A_box->start[1]) * B_box->stride[0] + n - B_box->start[1]];
-            float sum00 = 0, sum01 = 0, sum02 = 0, sum03 = 0;
-            __asm__("" : "+r"(A_0), "+r"(B_0));
-            int32_t left = range->end[LOOP_K] - range->begin[LOOP_K];
-            for (; left >= 4; left -= 4) {
-                const float a0_0 = A_0[0];
-                const float b0_0 = B_0[0];
-                const float b1_0 = B_0[1];
-                const float b2_0 = B_0[2];
-                const float b3_0 = B_0[3];
-                B_0 += B_box->stride[0];
-                __asm__("" : "+r"(B_0));
-                sum00 += a0_0 * b0_0;
-                const float a0_1 = A_0[1];
-                const float b0_1 = B_0[0];
-                sum01 += a0_0 * b1_0;
-                const float b1_1 = B_0[1];
-                const float b2_1 = B_0[2];
-                sum02 += a0_0 * b2_0;
-                const float b3_1 = B_0[3];
-                B_0 += B_box->stride[0];
-                sum03 += a0_0 * b3_0;
-                __asm__("" : "+r"(B_0));
-                sum00 += a0_1 * b0_1;
-                const float a0_2 = A_0[2];
-                const float b0_2 = B_0[0];
-                sum01 += a0_1 * b1_1;
-                const float b1_2 = B_0[1];
-                const float b2_2 = B_0[2];
-                sum02 += a0_1 * b2_1;
-                const float b3_2 = B_0[3];
-                B_0 += B_box->stride[0];
-                sum03 += a0_1 * b3_1;
-                __asm__("" : "+r"(B_0));
-                sum00 += a0_2 * b0_2;
-                const float a0_3 = A_0[3];
-                const float b0_3 = B_0[0];
-                sum01 += a0_2 * b1_2;
-                const float b1_3 = B_0[1];
-                const float b2_3 = B_0[2];
-                sum02 += a0_2 * b2_2;
-                const float b3_3 = B_0[3];
-                B_0 += B_box->stride[0];
-                sum03 += a0_2 * b3_2;
-                __asm__("" : "+r"(B_0));
-                sum00 += a0_3 * b0_3;
-                sum01 += a0_3 * b1_3;
-                sum02 += a0_3 * b2_3;
-                sum03 += a0_3 * b3_3;
-                A_0 += 4;
-            }
-            for (; left > 0; --left) {
-                const float a0_0 = A_0[0];
-                const float b0_0 = B_0[0];
-                const float b1_0 = B_0[1];
-                const float b2_0 = B_0[2];
-                const float b3_0 = B_0[3];
-                B_0 += B_box->stride[0];
-                __asm__("" : "+r"(B_0));
-                sum00 += a0_0 * b0_0;
-                sum01 += a0_0 * b1_0;
-                sum02 += a0_0 * b2_0;
-                sum03 += a0_0 * b3_0;
-                A_0 += 1;
-            }
-            if (range->first) {
-                Y[n - B_box->start[1]] = sum00;
-                Y[n + 1 - B_box->start[1]] = sum01;
-                Y[n + 2 - B_box->start[1]] = sum02;
-                Y[n + 3 - B_box->start[1]] = sum03;
-            } else {
-                Y[n - B_box->start[1]] += sum00;
-                Y[n + 1 - B_box->start[1]] += sum01;
-                Y[n + 2 - B_box->start[1]] += sum02;
-                Y[n + 3 - B_box->start[1]] += sum03;
-            }
-        }
-        for (; n < range->end[LOOP_N]; ++n) {
-            const float *A_0 = &A[range->begin[LOOP_K] - A_box->start[1]];
-            const float *B_0 = &B[(range->begin[LOOP_K] - A_box->start[1]) * B_box->stride[0] + n - B_box->start[1]];
-            float sum00 = 0;
-            __asm__("" : "+r"(A_0), "+r"(B_0));
-            int32_t left = range->end[LOOP_K] - range->begin[LOOP_K];
-            for (; left >= 4; left -= 4) {
-                const float a0_0 = A_0[0];
-                const float b0_0 = B_0[0];
-                B_0 += B_box->stride[0];
-                __asm__("" : "+r"(B_0));
-                sum00 += a0_0 * b0_0;
-                const float a0_1 = A_0[1];
-                const float b0_1 = B_0[0];
-                B_0 += B_box->stride[0];
-                __asm__("" : "+r"(B_0));
-                sum00 += a0_1 * b0_1;
-                const float a0_2 = A_0[2];
-                const float b0_2 = B_0[0];
-                B_0 += B_box->stride[0];
-                __asm__("" : "+r"(B_0));
-                sum00 += a0_2 * b0_2;
-                const float a0_3 = A_0[3];
-                const float b0_3 = B_0[0];
-                B_0 += B_box->stride[0];
-                __asm__("" : "+r"(B_0));
-                sum00 += a0_3 * b0_3;
-                A_0 += 4;
-            }
-            for (; left > 0; --left) {
-                const float a0_0 = A_0[0];
-                const float b0_0 = B_0[0];
-                B_0 += B_box->stride[0];
-                __asm__("" : "+r"(B_0));
-                sum00 += a0_0 * b0_0;
-                A_0 += 1;
-            }
-            if (range->first) {
-                Y[n - B_box->start[1]] = sum00;
-            } else {
-                Y[n - B_box->start[1]] += sum00;
-            }
-        }
-    }
+    float *const y = &Y[range->begin[LOOP_N] - B_box->start[1]];
+    const net_vector_t vector = {
+        .w = &B[(range->begin[LOOP_K] - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]],
+        .x = &A[range->begin[LOOP_K] - A_box->start[1]],
+        .start = range->first ? NULL : y,
+        .y = y,
+        .sums = (range->end[LOOP_N] - range->begin[LOOP_N]),
+        .terms = (range->end[LOOP_K] - range->begin[LOOP_K]),
+        .row = B_box->stride[0],
+        .start_next = 1,
+        .claimed = range->claimed,
+    };
+    net_gemm_columns(range->core, range->cores, &vector);
 }
 
 static void GlobalAveragePoolGrad_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -1129,7 +893,7 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[8];
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_4 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{Gemm_main_1, 1, 0, {0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_4 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{Gemm_main_vector_1, NET_TEAM, 0, {0}}}, {
     {6448, 20, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: pool_flat_out */,
     {5152, 60, {0}, {1012}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
     {5472, 12, {0}, {1010}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* C: classifier_bias */,
@@ -1175,7 +939,7 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[9];
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}},
     {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[5]; } work_7 = {{2, 1, 5, -1, true, false, true, true, 0, 0}, {{Gemm_main_2, 1, 0, {0}}, {InPlaceAccumulatorV2_main_1, NET_FLAT, 0, {3, 3, 2, 4}}}, {
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[5]; } work_7 = {{2, 1, 5, -1, true, false, true, true, 0, 0}, {{Gemm_main_vector_2, NET_TEAM, 0, {0}}, {InPlaceAccumulatorV2_main_1, NET_FLAT, 0, {3, 3, 2, 4}}}, {
     {6416, 12, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A of node 1: classifier_out_grad */,
     {6448, 20, {0}, {0}, 2, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* B of node 1: pool_flat_out */,
     {0, 60, {0}, {878}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, false, false} /* Y of node 1, value of node 2: classifier_weight_grad */,
@@ -1190,7 +954,7 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_8 = {{1, {0}, 3, 0, 6, 0x4, false}, {{1, 1, 1}, {5, 5, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_8 = {{1, 1, 3, -1, true, false, false, true, 0, 0}, {{Gemm_main_3, 1, 0, {0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_8 = {{1, 1, 3, -1, true, false, false, true, 0, 0}, {{Gemm_main_vector_3, NET_TEAM, 0, {0}}}, {
     {6416, 12, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: classifier_out_grad */,
     {5152, 60, {0}, {1012}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
     {6432, 20, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* Y: pool_flat_out_grad */,
@@ -1419,7 +1183,7 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
     {0, {0, 0}, {5, 24}, {24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0, 0}, {5, 24}, {24, 1}, true},
 }};
 /* infer: 'classifier' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_26 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{Gemm_main_1, 1, 0, {0}}}, {
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_26 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{Gemm_main_vector_1, NET_TEAM, 0, {0}}}, {
     {6416, 20, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: infer/pool_flat_out */,
     {5152, 60, {0}, {1012}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
     {5472, 12, {0}, {1010}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* C: classifier_bias */,
