@@ -68,6 +68,9 @@ def parser() -> Parser:
     plan.add_argument(
         "--kernels", choices=("fast", "portable"), default="fast", help="register-blocked kernels where there are"
     )
+    plan.add_argument(
+        "--planner", choices=("joint", "greedy"), default="joint", help="of --promote: one model, or a quick heuristic"
+    )
     plan.add_argument("--plan", type=place, metavar="FILE", help="use this plan.json (from --dump) instead of planning")
     plan.add_argument(
         "--plan-only", action="store_true", help="will it fit, where does everything live, predicted cycles; no run"
@@ -175,6 +178,7 @@ def _main(given: Sequence[str]) -> int:
         seed=args.seed,
         dispatch=args.dispatch,
         kernels=args.kernels,
+        planner=args.planner,
         dma=args.dma,
         sanitize=args.sanitize,
         optimizer=args.optimizer,

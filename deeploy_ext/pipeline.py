@@ -59,6 +59,7 @@ class RunOptions:
     seed: int | None = None
     dispatch: Literal["runtime", "static"] = "runtime"
     kernels: Literal["fast", "portable"] = "fast"
+    planner: Literal["joint", "greedy"] = "joint"
     dma: Literal["eager", "lazy", "random"] = "eager"
     sanitize: Literal["address", "undefined", "thread"] | None = None
     optimizer: str | None = None
@@ -236,6 +237,7 @@ def make_plan_options(options: RunOptions, target: Target) -> PlanOptions:
         cores=cores,
         dispatch=options.dispatch,
         kernels=options.kernels,
+        planner=options.planner,
     )
 
 

@@ -154,13 +154,16 @@ class Tiling:
 
     def axes(self, operand: Operand) -> tuple[AxisPlan, ...]:
         """Regions of every axis of an operand, for every combination of tiles that changes them."""
-        loops = self.loop_plans()
-        return tuple(self._axis(operand, place, extent, loops) for place, extent in enumerate(operand.view))
+        return tuple(self.axis(operand, place) for place in range(len(operand.view)))
 
-    def _axis(self, operand: Operand, place: int, extent: int, loops: tuple[LoopPlan, ...]) -> AxisPlan:
+    def axis(self, operand: Operand, place: int) -> AxisPlan:
+        """Regions of one axis; they depend on the tiles of those loops alone that are in its indices."""
+        loops, extent = self.loop_plans(), operand.view[place]
         indices = [access.index[place] for access in operand.accesses]
         names = {name for index in indices if index is not None for name in index.loops}
         depends = tuple(i for i in self.split if loops[i].name in names)
+        if not depends and all(index is None for index in indices):
+            return AxisPlan(extent, (), ((0, extent),))
         begins = {loop.name: np.zeros((), np.int64) for loop in loops}
         ends = {loop.name: np.full((), loop.extent) for loop in loops}
         for axis, i in enumerate(depends):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,12 @@ from deeploy_ext.errors import BadInputError, InfeasibleError
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.operators.spec import Phase
 from deeploy_ext.planning.allocation import pack, peak
+from deeploy_ext.planning.candidates import kind_of, units_of
 from deeploy_ext.planning.cost import Machine, Transfers, core_loop
+from deeploy_ext.planning.decision import Setting, decide
 from deeploy_ext.planning.figures import memory_use, total_traffic
 from deeploy_ext.planning.nest import Nest, Operand, make_nest, nests_of
-from deeploy_ext.planning.placement import place, promote, requests_of
+from deeploy_ext.planning.placement import place, placed, promote, requests_of
 from deeploy_ext.planning.plan import CONTIGUOUS, AxisPlan, BlockPlan, BodyPlan, Group, Placement, Plan
 from deeploy_ext.planning.search import Choice, NestSearch, Room
 from deeploy_ext.planning.storage import storages_of
@@ -24,7 +26,8 @@ from deeploy_ext.planning.target import Target
 class PlanOptions:
     """The flags that shape a plan; sizes in bytes, None for the target's own.
 
-    ``dispatch`` is "runtime", "static", or the name of the one variant that is taken wherever its tiles allow.
+    ``dispatch`` is "runtime", "static", or the name of the one variant that is taken wherever its tiles allow; ``planner`` is
+    "joint" or "greedy".
     """
 
     promote: bool = False
@@ -35,6 +38,11 @@ class PlanOptions:
     cores: int | None = None
     dispatch: str = "runtime"
     kernels: str = "fast"
+    planner: str = "joint"
+
+
+_Decided = tuple[Mapping[str, str], Sequence[Placement], Sequence[tuple[Choice, ...]], Sequence[int]]
+"""Levels and places of the storages; of every node its nests and where in L2 it stages."""
 
 
 class _Planner:
@@ -64,18 +72,14 @@ class _Planner:
     def plan(self) -> Plan:
         if self.room["L2"] <= 0:
             self._no_room_for_code()
-        levels = self._levels()
-        placements = place(self.storages, levels, self.target, self.room)
-        ends = [p.address + self.target.levels["L2"].align(p.bytes) for p in placements if p.level == "L2"]
-        stage_base = max(ends, default=0)
-        stage_room = self.room["L2"] - stage_base
+        levels, placements, choices, stages = self._decided()
         groups: list[Group] = []
         moved: list[tuple[str, Transfers]] = []
-        for call in self.program.calls:
-            for choice in self._choose(call, levels, stage_room):
+        for call, chosen, stage_base in zip(self.program.calls, choices, stages, strict=True):
+            for choice in chosen:
                 groups.append(self._group(call, choice, levels, stage_base))
                 moved.append((call.entry, choice.transfers))
-        places = self._arguments() + placements
+        places = self._arguments() + tuple(placements)
         memory = memory_use(places, groups, self.capacity, self.reserved, self.target)
         entries = self.program.entries
         traffic = total_traffic(entries, moved)
@@ -86,8 +90,33 @@ class _Planner:
         return {
             "promote": o.promote, "double_buffer": o.double_buffer, "l1": self.capacity["L1"], "l2": self.capacity["L2"],
             "default_level": o.default_level, "cores": self.cores, "dispatch": o.dispatch,
-            "kernels": o.kernels,
+            "kernels": o.kernels, "planner": o.planner,
         }  # fmt: skip
+
+    def _decided(self) -> _Decided:
+        """Everything but the groups themselves, by the planner that the options name."""
+        levels = self._levels()
+        if self.options.promote and self.options.planner == "joint":
+            found = decide(self._setting(levels))
+            if found:
+                decision, choices = found
+                return decision.levels, placed(self.storages, decision.levels, decision.addresses), choices, decision.stages
+        placements = place(self.storages, levels, self.target, self.room)
+        base = self._end_of_l2(placements)
+        choices = [self._choose(call, levels, self.room["L2"] - base) for call in self.program.calls]
+        return levels, placements, choices, [base] * len(choices)
+
+    def _setting(self, greedy: dict[str, str]) -> Setting:
+        units = units_of(self.program, self.owner, self.options.kernels == "fast")
+        stage = self.room["L2"] - self._end_of_l2(place(self.storages, greedy, self.target, self.room))
+        return Setting(
+            units, self.storages, self.machine, self.l1_arena, self.room, self.options.double_buffer,
+            self.options.default_level, greedy, stage,
+        )  # fmt: skip
+
+    def _end_of_l2(self, placements: Sequence[Placement]) -> int:
+        level = self.target.levels["L2"]
+        return max((p.address + level.align(p.bytes) for p in placements if p.level == "L2"), default=0)
 
     def _levels(self) -> dict[str, str]:
         if not self.options.promote:
@@ -107,18 +136,17 @@ class _Planner:
         choices = [self._search(nest, levels).smallest() for nest in nests]
         return max(c.l1_bytes for c in choices if c), max(c.stage_bytes for c in choices if c)
 
-    def _search(self, nest: Nest, levels: dict[str, str]) -> NestSearch:
+    def _search(self, nest: Nest, levels: Mapping[str, str], like: NestSearch | None = None) -> NestSearch:
         owners = {o.name: self.owner[o.value] for o in nest.operands}
         homes = {name: levels.get(owner, "L1") for name, owner in owners.items()}
-        return NestSearch(nest, homes, {o.name: self._size(o.value) for o in nest.operands}, self.machine)
+        return NestSearch(nest, homes, {o.name: self._size(o.value) for o in nest.operands}, self.machine, like)
 
     def _choose(self, call: Call, levels: dict[str, str], stage_room: int) -> tuple[Choice, ...]:
-        room = Room(self.l1_arena, stage_room, self.options.double_buffer)
         key = self._memo_key(call, levels)
         if key not in self.memo:
             found: list[tuple[Choice, ...]] = []
             for nests in self._nests(call):
-                choices = [self._search(nest, levels).best(room) for nest in nests]
+                choices = [self._best(nest, levels, stage_room) for nest in nests]
                 if all(choices):
                     found.append(tuple(c for c in choices if c))
             self.memo[key] = min(found, key=lambda cs: sum(c.cycles.total for c in cs)) if found else None
@@ -128,17 +156,19 @@ class _Planner:
             raise AssertionError("unreachable")
         return best
 
+    def _best(self, nest: Nest, levels: dict[str, str], stage_room: int) -> Choice | None:
+        """The cheapest choice found; with double buffering allowed, too, none is lost that is found without."""
+        allowed = (False, True) if self.options.double_buffer else (False,)
+        first = self._search(nest, levels)
+        found = [self._search(nest, levels, first).best(Room(self.l1_arena, stage_room, double)) for double in allowed]
+        return min((c for c in found if c), key=lambda c: c.cycles.total, default=None)
+
     def _nests(self, call: Call) -> tuple[tuple[Nest, ...], ...]:
         return nests_of(call, self.options.kernels == "fast")
 
     def _memo_key(self, call: Call, levels: dict[str, str]) -> Any:
         """Nodes of the same operator, attributes, shapes and levels get the same tiles."""
-        invocation = call.invocation
-        homes = tuple(levels.get(self.owner[v], "L1") for v in (*call.reads, *call.writes))
-        attributes = repr(sorted(invocation.attributes.items()))
-        constants = repr(sorted((k, v.tolist()) for k, v in invocation.constants.items()))
-        types = repr((invocation.inputs, invocation.outputs))
-        return invocation.operator.key, attributes, constants, types, homes
+        return kind_of(call), tuple(levels.get(self.owner[v], "L1") for v in (*call.reads, *call.writes))
 
     def _infeasible(self, call: Call, levels: dict[str, str], stage_room: int) -> None:
         """Explain which memory is too small for this node, and the smallest value that works for all nodes."""
@@ -197,7 +227,7 @@ class _Planner:
             available=self.capacity["L2"],
         )
 
-    def _group(self, call: Call, choice: Choice, levels: dict[str, str], stage_base: int) -> Group:
+    def _group(self, call: Call, choice: Choice, levels: Mapping[str, str], stage_base: int) -> Group:
         nest = choice.tiling.nest
         search = self._search(nest, levels)
         l1, stage = self.blocks_base, stage_base
