@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +12,7 @@ from deeploy_ext.codegen.board import write_board_project
 from deeploy_ext.codegen.emit import emit
 from deeploy_ext.codegen.product import write_product
 from deeploy_ext.engines import EngineOptions, EngineResult
-from deeploy_ext.errors import BadInputError
+from deeploy_ext.errors import BadInputError, InfeasibleError
 from deeploy_ext.graph.load import LoadOptions, list_networks, load
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Program
@@ -28,7 +28,8 @@ from deeploy_ext.planning.check import check_plan
 from deeploy_ext.planning.figures import with_figures
 from deeploy_ext.planning.nest import macs
 from deeploy_ext.planning.plan import Plan
-from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.planner import PlanOptions, is_feasible, make_plan
+from deeploy_ext.planning.remedy import explained, fewer_layers
 from deeploy_ext.planning.target import Target, load_target, target_names
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import TrainingTask
@@ -192,7 +193,7 @@ def _planned(
 ) -> tuple[Program, Plan]:
     with terminal.stage("plan") as stage:
         program = lower(task)
-        plan = _read_plan(options.plan, target) if options.plan else make_plan(program, target, plan_options)
+        plan = _read_plan(options.plan, target) if options.plan else _new_plan(program, options, target, plan_options)
         check_plan(program, plan)
         if options.plan:
             plan = with_figures(plan, program, target, {"L1": options.l1, "L2": options.l2})
@@ -200,6 +201,23 @@ def _planned(
         stage.note = f"{len(plan.groups)} tile nests"
         dump.plan(plan)
     return program, plan
+
+
+def _new_plan(program: Program, options: RunOptions, target: Target, plan_options: PlanOptions) -> Plan:
+    """A plan; if there is none, also how many of the last layers could be trained."""
+    try:
+        return make_plan(program, target, plan_options)
+    except InfeasibleError as error:
+        if not error.can_change:
+            raise
+
+        def fits(layers: int) -> bool:
+            network = load(options.test, replace(_load_options(options), trainable=f"last:{layers}"))
+            assert not isinstance(network, TrainingTask)
+            return is_feasible(lower(differentiate(network)), target, plan_options)
+
+        layers = fewer_layers(fits)
+        raise (explained(error, [*error.changes, f"--trainable last:{layers}"]) if layers else error) from error
 
 
 def engine_options(options: RunOptions) -> EngineOptions:

@@ -70,9 +70,8 @@ def place(storages: Sequence[Storage], levels: dict[str, str], target: Target, r
         at = pack(wanted, room[level])
         needed = peak(wanted, at)
         if needed > room[level]:
-            remedy = "use --default-level L3 or --promote" if level == "L2" else "use a smaller network"
             raise InfeasibleError(
-                f"the network needs {needed} bytes of {level}, {room[level]} are available; {remedy}.",
+                f"the network needs {needed} bytes of {level}, {room[level]} are available",
                 node="",
                 level=level,
                 needed=needed,

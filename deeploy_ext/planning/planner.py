@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from deeploy_ext.errors import BadInputError, InfeasibleError
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.operators.spec import Phase
-from deeploy_ext.planning.allocation import pack, peak
 from deeploy_ext.planning.candidates import kind_of, units_of
 from deeploy_ext.planning.cost import Machine, Transfers, core_loop
 from deeploy_ext.planning.decision import Setting, decide
 from deeploy_ext.planning.figures import memory_use, total_traffic
 from deeploy_ext.planning.nest import Nest, Operand, make_nest, nests_of
-from deeploy_ext.planning.placement import place, placed, promote, requests_of
+from deeploy_ext.planning.options import PlanOptions
+from deeploy_ext.planning.placement import place, placed, promote
 from deeploy_ext.planning.plan import CONTIGUOUS, AxisPlan, BlockPlan, BodyPlan, Group, Placement, Plan
+from deeploy_ext.planning.remedy import explained, remedies
 from deeploy_ext.planning.search import Choice, NestSearch, Room
 from deeploy_ext.planning.storage import storages_of
 from deeploy_ext.planning.target import Target
-
-
-@dataclass(frozen=True)
-class PlanOptions:
-    """The flags that shape a plan; sizes in bytes, None for the target's own.
-
-    ``dispatch`` is "runtime", "static", or the name of the one variant that is taken wherever its tiles allow; ``planner`` is
-    "joint" or "greedy".
-    """
-
-    promote: bool = False
-    double_buffer: bool = False
-    l1: int | None = None
-    l2: int | None = None
-    default_level: str = "L3"
-    cores: int | None = None
-    dispatch: str = "runtime"
-    kernels: str = "fast"
-    planner: str = "joint"
-
 
 _Decided = tuple[Mapping[str, str], Sequence[Placement], Sequence[tuple[Choice, ...]], Sequence[int]]
 """Levels and places of the storages; of every node its nests and where in L2 it stages."""
@@ -118,6 +99,25 @@ class _Planner:
         level = self.target.levels["L2"]
         return max((p.address + level.align(p.bytes) for p in placements if p.level == "L2"), default=0)
 
+    def feasible(self) -> bool:
+        """Whether all storages and the smallest tile of every node fit; quicker than to plan."""
+        if self.room["L2"] <= 0:
+            return False
+        levels = self._levels()
+        try:
+            room = self.room["L2"] - self._end_of_l2(place(self.storages, levels, self.target, self.room))
+        except InfeasibleError:
+            return False
+        for call in self._distinct(levels):
+            needs = [self._smallest(nests, levels) for nests in self._nests(call)]
+            if not any(l1 <= self.l1_arena and stage <= room for l1, stage in needs):
+                return False
+        return True
+
+    def _distinct(self, levels: dict[str, str]) -> list[Call]:
+        """One call of each kind and homes."""
+        return list({self._memo_key(call, levels): call for call in self.program.calls}.values())
+
     def _levels(self) -> dict[str, str]:
         if not self.options.promote:
             return dict.fromkeys((s.name for s in self.storages), self.options.default_level)
@@ -127,8 +127,7 @@ class _Planner:
     def _smallest_stage(self) -> int:
         """L2 bytes that staging needs when everything is in L3, with the smallest tiles."""
         levels = dict.fromkeys(self.bytes, "L3")
-        distinct = {self._memo_key(call, levels): call for call in self.program.calls}.values()
-        needed = max(min(self._smallest(n, levels)[1] for n in self._nests(call)) for call in distinct)
+        needed = max(min(self._smallest(n, levels)[1] for n in self._nests(call)) for call in self._distinct(levels))
         return max(needed, min(32768, self.room["L2"] // 8))
 
     def _smallest(self, nests: Sequence[Nest], levels: dict[str, str]) -> tuple[int, int]:
@@ -171,26 +170,22 @@ class _Planner:
         return kind_of(call), tuple(levels.get(self.owner[v], "L1") for v in (*call.reads, *call.writes))
 
     def _infeasible(self, call: Call, levels: dict[str, str], stage_room: int) -> None:
-        """Explain which memory is too small for this node, and the smallest value that works for all nodes."""
+        """Explain which memory is too small for this node."""
         self._refuse_giant_block(call, levels)
         l1, stage = min(self._smallest(nests, levels) for nests in self._nests(call))
-        every = [min(self._smallest(nests, levels) for nests in self._nests(c)) for c in self.program.calls]
         name = f"{call.name} ({call.invocation.operator.op_type})"
         fixed = self.capacity["L1"] - self.l1_arena
         if l1 > self.l1_arena:
-            smallest = max(need for need, _ in every) + fixed
             raise InfeasibleError(
                 f"{name} needs {l1} bytes of L1 for its smallest tile, {max(self.l1_arena, 0)} are available "
-                f"({fixed} of {self.capacity['L1']} are stacks and runtime); use --l1 {smallest} or more.",
+                f"({fixed} of {self.capacity['L1']} are stacks and runtime)",
                 node=call.name,
                 level="L1",
                 needed=l1,
                 available=max(self.l1_arena, 0),
             )
-        smallest = max(need for _, need in every) - stage_room + self.capacity["L2"]
         raise InfeasibleError(
-            f"{name} needs {stage} bytes of L2 to stage its smallest tile, {stage_room} are available; "
-            f"use --l2 {smallest} or more.",
+            f"{name} needs {stage} bytes of L2 to stage its smallest tile, {stage_room} are available",
             node=call.name,
             level="L2",
             needed=stage,
@@ -210,20 +205,17 @@ class _Planner:
                 level="L1",
                 needed=largest,
                 available=limit,
+                can_change=False,
             )
 
     def _no_room_for_code(self) -> None:
-        """L2 does not even hold the code: say what does, staging of the smallest tiles included."""
-        levels = dict.fromkeys(self.bytes, self.options.default_level if not self.options.promote else "L3")
-        needed = max(min(self._smallest(n, levels)[1] for n in self._nests(call)) for call in self.program.calls)
-        wanted = requests_of([s for s in self.storages if levels[s.name] == "L2"], self.target.levels["L2"].alignment)
-        smallest = self.reserved["L2"] + max(needed, peak(wanted, pack(wanted)))
+        """L2 does not even hold the code."""
         raise InfeasibleError(
             f"L2 of {self.capacity['L2']} bytes does not even hold the code and constant tables of this network "
-            f"({self.reserved['L2']} bytes); use --l2 {smallest} or more.",
+            f"({self.reserved['L2']} bytes)",
             node="",
             level="L2",
-            needed=smallest,
+            needed=self.reserved["L2"] + 1,
             available=self.capacity["L2"],
         )
 
@@ -300,4 +292,25 @@ def make_plan(program: Program, target: Target, options: PlanOptions) -> Plan:
     """
     if options.cores is not None and not 1 <= options.cores <= target.cores:
         raise BadInputError(f"--cores {options.cores}: {target.name} has 1 to {target.cores} cores.")
-    return _Planner(program, target, options).plan()
+    try:
+        return _Planner(program, target, options).plan()
+    except InfeasibleError as error:
+        if not error.can_change:
+            raise
+        raise explained(error, _remedies(program, target, options)) from error
+
+
+def is_feasible(program: Program, target: Target, options: PlanOptions) -> bool:
+    """Whether there is a plan, by its smallest tiles."""
+    return _Planner(program, target, options).feasible()
+
+
+def _remedies(program: Program, target: Target, options: PlanOptions) -> list[str]:
+    def fits(changed: PlanOptions) -> bool:
+        try:
+            _Planner(program, target, replace(changed, planner="greedy")).plan()
+        except InfeasibleError:
+            return False
+        return True
+
+    return remedies(options, target, lambda changed: is_feasible(program, target, changed), fits)
