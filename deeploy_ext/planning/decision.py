@@ -46,7 +46,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Decision:
-    """Levels and addresses of all storages; of every unit its candidate and where in L2 it stages; weighted cycles."""
+    """Levels and addresses of all storages; of every unit its candidate and where in L2 it stages; weighted cycles, and
+    whether the model has proven that there are no better levels."""
 
     levels: Mapping[str, str]
     addresses: Mapping[str, int]
@@ -59,7 +60,8 @@ class Decision:
 def decide(setting: Setting) -> tuple[Decision, list[tuple[Choice, ...]]] | None:
     """The best decision found and the choices of every unit; None: not even the smallest tiles fit.
 
-    Never predicts more cycles than the greedy levels, than no promotion, or than the same without double buffering.
+    Never predicts more cycles than the greedy levels or no promotion; nor, where the model is exact or was not solved to the
+    end, than the same without double buffering.
     """
     everything = dict.fromkeys((s.name for s in setting.storages), "L2")
     problem = _problem(setting, [(everything, setting.room["L2"])])
@@ -103,40 +105,41 @@ def _better_away(problem: Problem, decision: Decision) -> bool:
 
 
 def _solved(setting: Setting) -> tuple[Decision, Problem] | None:
-    """By the model: first without double buffering, then, from there, with it."""
+    """By the model; where it was not solved to the end, without double buffering as well."""
     away = dict.fromkeys((s.name for s in setting.storages), "L3")
     everything = dict.fromkeys(away, "L2")
     room = setting.room["L2"]
     problem = _problem(setting, [(everything, room), (away, room), (setting.greedy, setting.stage)])
     default = away if setting.default == "L3" else everything
-    best: Decision | None = None
-    for double in (False, True) if setting.double else (False,):
+    found: list[Decision] = []
+    for double in (True, False) if setting.double else (False,):
         step = replace(problem, double=double)
         plain = _packed(step, default)
         if plain:
             step = replace(step, limits={e: step.cost(plain.chosen, e) for e in dict.fromkeys(u.entry for u in step.units)})
-        starts = [d for d in (plain, _packed(step, setting.greedy), best, best and _packed(step, best.levels)) if d]
+        starts = [d for d in (plain, _packed(step, setting.greedy)) if d]
         starts = [d for d in starts if all(step.cost(d.chosen, e) <= most for e, most in step.limits.items())]
-        start = min(starts, key=lambda d: d.cost) if starts else None
-        best = _tightened(step, start)
-        if best is None:
-            return None
-    return (best, problem) if best else None
+        best = _tightened(step, min(starts, key=lambda d: d.cost) if starts else None)
+        found += [best] if best else []
+        if best and best.proven:
+            break
+    return (min(found, key=lambda d: d.cost), problem) if found else None
 
 
 def _tightened(problem: Problem, start: Decision | None) -> Decision | None:
     """Solves and packs; what cannot be packed is solved again with less room."""
     best, room = start, dict(problem.room)
-    for _ in range(TRIES):
-        hint = Solution(start.levels, start.chosen) if start else None
-        solution = solve(replace(problem, room=room), hint)
-        if solution is None or (best and problem.cost(solution.chosen) >= best.cost):
+    for attempt in range(TRIES):
+        solution = solve(replace(problem, room=room), Solution(start.levels, start.chosen) if start else None)
+        if solution is None:
             break
+        if best and problem.cost(solution.chosen) >= best.cost:
+            return replace(best, proven=solution.proven and attempt == 0)
         found, over = _fit(problem, solution.levels)
         if found and (best is None or found.cost < best.cost):
-            best = replace(found, proven=solution.proven and found.cost <= problem.cost(solution.chosen))
+            best = found
         if found and found.cost <= problem.cost(solution.chosen):
-            break
+            return replace(found, proven=solution.proven and attempt == 0)
         room["L2"] -= max(over, room["L2"] // 256)
     return best
 

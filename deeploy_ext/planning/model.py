@@ -8,7 +8,7 @@ model's cycles are those of the plan or above. At every schedule position, live 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from ortools.sat.python import cp_model
@@ -16,8 +16,8 @@ from ortools.sat.python import cp_model
 from deeploy_ext.planning.candidates import Burden, Candidate, Candidates, Unit
 from deeploy_ext.planning.storage import Storage
 
-MAJOR = 4
-"""Storages of a unit whose levels are told apart row by row; the others are burdens."""
+MAJOR, MAJOR_OF_MANY = 5, 3
+"""Storages of a unit whose levels are told apart row by row, in a small model and in others; the rest are burdens."""
 
 WEIGHTS = {"step": 4, "update": 2, "infer": 1}
 """What a cycle of an entry counts: two mini-batches to an update, and now and then an inference."""
@@ -68,9 +68,6 @@ class Problem:
         """The candidates of a unit with these levels of its slots."""
         return self.kinds[unit.key].front(levels, self.double)
 
-    def live(self, position: int) -> list[Storage]:
-        return [s for s in self.storages if s.first <= position <= s.last]
-
     def cost(self, chosen: Sequence[Candidate], entry: str | None = None) -> int:
         """Predicted cycles of an entry, or the weighted sum of all."""
         pairs = zip(self.units, chosen, strict=True)
@@ -117,11 +114,12 @@ def solve(problem: Problem, start: Solution | None, effort: float = DETERMINISTI
     status = solver.solve(model.model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return start
+    proven = status == cp_model.OPTIMAL
     levels = {name: "L2" if solver.boolean_value(x) else "L3" for name, x in model.in_l2.items()}
     chosen = problem.choose(levels)
     if chosen is None or (start and problem.cost(start.chosen) <= problem.cost(chosen)):
-        return start
-    return Solution(levels, chosen, solver.best_objective_bound, status == cp_model.OPTIMAL)
+        return replace(start, bound=solver.best_objective_bound, proven=proven) if start else None
+    return Solution(levels, chosen, solver.best_objective_bound, proven)
 
 
 Row = tuple[tuple[str, ...], Candidate]
@@ -152,7 +150,7 @@ class _Model:
     def _unit(self, unit: Unit) -> tuple[list[cp_model.LinearExprT], list[cp_model.LinearExprT]]:
         """Adds a unit; terms of its cycles and of its staging bytes."""
         kind = self.problem.kinds[unit.key]
-        major = majors(unit)
+        major = self._majors(unit)
         rows = self._rows_of(unit, major)
         cycles: list[cp_model.LinearExprT] = []
         stage: list[cp_model.LinearExprT] = []
@@ -184,6 +182,9 @@ class _Model:
             self._burdens[unit.key] = separated(rows, major)
         return self._burdens[unit.key]
 
+    def _majors(self, unit: Unit) -> list[int]:
+        return majors(unit, MAJOR if self.exact else MAJOR_OF_MANY)
+
     def _rows_of(self, unit: Unit, major: Sequence[int]) -> list[Row]:
         if unit.key not in self._rows:
             rows: list[Row] = []
@@ -201,14 +202,19 @@ class _Model:
         always = [s for s in problem.storages if s.persistent]
         kept = self.model.new_int_var(0, problem.room["L2"], "persistent")
         self.model.add(kept == sum(sizes[s.name] * self.in_l2[s.name] for s in always))
+        born: dict[int, list[Storage]] = {}
+        for s in problem.storages:
+            if not s.persistent:
+                born.setdefault(s.first, []).append(s)
+        live: list[Storage] = []
         for unit, stage in zip(problem.units, staging, strict=True):
             for position in range(unit.first, unit.last + 1):
-                live = [s for s in problem.live(position) if not s.persistent]
+                live = [s for s in live if s.last >= position] + born.get(position, [])
                 here = [sizes[s.name] * self.in_l2[s.name] for s in live]
                 self.model.add(sum([kept, *here, *stage]) <= problem.room["L2"])
-                if sum(sizes[s.name] for s in problem.live(position)) > problem.room["L3"]:
-                    away = sum(sizes[s.name] * (1 - self.in_l2[s.name]) for s in problem.live(position))
-                    self.model.add(away <= problem.room["L3"])
+                both = [*always, *live]
+                if sum(sizes[s.name] for s in both) > problem.room["L3"]:
+                    self.model.add(sum(sizes[s.name] * (1 - self.in_l2[s.name]) for s in both) <= problem.room["L3"])
 
     def hint(self, start: Solution) -> None:
         """Starts the search from a solution."""
@@ -217,7 +223,7 @@ class _Model:
         for unit, picked, chosen in zip(self.problem.units, self._picked, start.chosen, strict=True):
             levels = [start.levels[s] for s in unit.slots]
             rows = self._rows[unit.key]
-            major = majors(unit)
+            major = self._majors(unit)
             if not picked:
                 continue
             alike = [i for i, (row, _) in enumerate(rows) if all(row[m] == levels[m] for m in major)]
@@ -226,13 +232,13 @@ class _Model:
                 self.model.add_hint(y, i == best)
 
 
-def majors(unit: Unit) -> list[int]:
-    """The slots whose values are largest, at most ``MAJOR``, in their order."""
+def majors(unit: Unit, most: int) -> list[int]:
+    """The slots whose values are largest, at most so many, in their order."""
     size = [0] * len(unit.slots)
     for name, slot in unit.slot_of.items():
         if slot is not None:
             size[slot] = max(size[slot], unit.sizes[name])
-    return sorted(sorted(range(len(size)), key=lambda slot: (-size[slot], slot))[:MAJOR])
+    return sorted(sorted(range(len(size)), key=lambda slot: (-size[slot], slot))[:most])
 
 
 def thinned(front: Sequence[Candidate], grain: int) -> list[Candidate]:

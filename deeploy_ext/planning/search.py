@@ -104,6 +104,7 @@ class NestSearch:
         self._axes: dict[tuple[str, int, tuple[int, ...]], AxisPlan] = like._axes if like else {}
         self._shapes: dict[tuple[int, ...], Shape | None] = like._shapes if like else {}
         self._worth: dict[tuple[int, ...], tuple[float, float]] = like._worth if like else {}
+        self._moves: dict[tuple[str, str, Volume], Transfers] = {}
         self._found: dict[tuple[tuple[int, ...], bool], Choice | None] = {}
 
     def smallest(self) -> Choice | None:
@@ -264,11 +265,18 @@ class NestSearch:
             yield (*order, *inner)
 
     def _transfers(self, volumes: Sequence[Volume], stages: Mapping[str, str]) -> Transfers:
-        total = Transfers()
+        dma_cycles = ram_cycles = 0.0
+        dma_bytes = ram_bytes = 0
         for operand, moved in zip(self.nest.operands, volumes, strict=True):
-            name = operand.name
-            total += operand_transfers(operand, self.homes[name], stages[name], moved, self.whole[name], self.machine.target)
-        return total
+            stage = stages[operand.name]
+            key = (operand.name, stage, moved)
+            if key not in self._moves:
+                home, whole = self.homes[operand.name], self.whole[operand.name]
+                self._moves[key] = operand_transfers(operand, home, stage, moved, whole, self.machine.target)
+            one = self._moves[key]
+            dma_cycles, ram_cycles = dma_cycles + one.dma_cycles, ram_cycles + one.ram_cycles
+            dma_bytes, ram_bytes = dma_bytes + one.dma_bytes, ram_bytes + one.ram_bytes
+        return Transfers(dma_cycles, ram_cycles, dma_bytes, ram_bytes)
 
     def _axes_of(self, operand: Operand, tiling: Tiling) -> tuple[AxisPlan, ...]:
         found: list[AxisPlan] = []
