@@ -9,7 +9,7 @@ from typing import Any
 
 from deeploy_ext.errors import EXIT_PASS
 from deeploy_ext.harness.report import SCHEMA, STAGES, CycleReport, cycles_json, plain, traffic_json
-from deeploy_ext.planning.plan import Group, Placement, Plan
+from deeploy_ext.planning.plan import Group, LevelUse, Placement, Plan
 from deeploy_ext.planning.target import Target
 
 SHOWN = 10
@@ -52,9 +52,9 @@ def plan_lines(report: PlanReport, *, everything: bool = False) -> Iterable[str]
     plan = report.plan
     yield f"{report.test} fits {report.target.name} with {plan.options['cores']} cores"
     yield from _table(
-        ("memory", "capacity", "used", "lower bound", "reserved for"),
+        ("memory", "capacity", "used", "lower bound", "gap", "reserved for"),
         [
-            (name, f"{use.capacity:,}", f"{use.used:,}", f"{use.lower_bound:,}", _reserved(report, name, use.reserved))
+            (name, *(f"{size:,}" for size in _sizes(use)), _reserved(report, name, use.reserved))
             for name, use in sorted(plan.memory.items())
         ],
     )
@@ -79,6 +79,11 @@ def plan_lines(report: PlanReport, *, everything: bool = False) -> Iterable[str]
     yield f"Multiply-accumulates: {report.macs:,} per mini-batch"
     yield "Nothing was built or run: no number was compared"
     yield f"Total time: {report.seconds.get('total', 0.0):.2f} s"
+
+
+def _sizes(use: LevelUse) -> tuple[int, ...]:
+    """Capacity, bytes used, the least that live tensors need, and how far the addresses and staging are above that."""
+    return use.capacity, use.used, use.lower_bound, use.used - use.lower_bound
 
 
 def _reserved(report: PlanReport, level: str, size: int) -> str:

@@ -13,6 +13,9 @@ from deeploy_ext.planning.placement import requests_of
 from deeploy_ext.planning.search import Choice, Room
 from deeploy_ext.planning.storage import Storage
 
+NEAR = 1.002
+"""What a packing may cost of a large model's solution, which is not exact itself, to be good enough."""
+
 TRIES = 3
 """Solutions that may fail to be packed before the best one that did not fail is taken."""
 
@@ -63,14 +66,10 @@ def decide(setting: Setting) -> tuple[Decision, list[tuple[Choice, ...]]] | None
     Never predicts more cycles than the greedy levels or no promotion; nor, where the model is exact or was not solved to the
     end, than the same without double buffering.
     """
-    everything = dict.fromkeys((s.name for s in setting.storages), "L2")
-    problem = _problem(setting, [(everything, setting.room["L2"])])
-    decision = _packed(problem, everything)
-    if decision is None or _better_away(problem, decision):
-        decision = _solved(setting)
-        if decision is None:
-            return None
-        decision, problem = decision
+    found = _all_in_l2(setting) or _solved(setting)
+    if found is None:
+        return None
+    decision, problem = found
     choices = [
         problem.kinds[unit.key].choices(candidate, [decision.levels[s] for s in unit.slots])
         for unit, candidate in zip(setting.units, decision.chosen, strict=True)
@@ -87,12 +86,23 @@ def _problem(setting: Setting, homes: Sequence[tuple[Mapping[str, str], int]]) -
         known = contexts.setdefault(unit.key, {})
         for levels, stage in homes:
             own = tuple(levels[s] for s in unit.slots)
-            for double in (False, True) if setting.double else (False,):
+            buffers = (setting.double,) if levels is setting.greedy else sorted({False, setting.double})
+            for double in buffers:
                 known.setdefault((own, Room(setting.l1, stage, double)))
     kinds = {key: Candidates(unit, list(contexts[key]), setting.l1, setting.machine) for key, unit in first.items()}
     alignment = setting.machine.target.levels["L2"].alignment
     sizes = {r.name: r.bytes for r in requests_of(setting.storages, alignment)}
     return Problem(setting.units, kinds, setting.storages, sizes, setting.room, setting.double)
+
+
+def _all_in_l2(setting: Setting) -> tuple[Decision, Problem] | None:
+    """Everything in L2, where it fits and nothing is to be gained elsewhere."""
+    everything = dict.fromkeys((s.name for s in setting.storages), "L2")
+    if bound_of(requests_of(setting.storages, setting.machine.target.levels["L2"].alignment)) > setting.room["L2"]:
+        return None
+    problem = _problem(setting, [(everything, setting.room["L2"])])
+    decision = _packed(problem, everything)
+    return None if decision is None or _better_away(problem, decision) else (decision, problem)
 
 
 def _better_away(problem: Problem, decision: Decision) -> bool:
@@ -138,7 +148,7 @@ def _tightened(problem: Problem, start: Decision | None) -> Decision | None:
         found, over = _fit(problem, solution.levels)
         if found and (best is None or found.cost < best.cost):
             best = found
-        if found and found.cost <= problem.cost(solution.chosen):
+        if found and found.cost <= (1 if problem.exact else NEAR) * problem.cost(solution.chosen):
             return replace(found, proven=solution.proven and attempt == 0)
         room["L2"] -= max(over, room["L2"] // 256)
     return best

@@ -64,6 +64,11 @@ class Problem:
     double: bool
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
 
+    @property
+    def exact(self) -> bool:
+        """Whether the model is made without simplifications."""
+        return len(self.units) <= EXACT
+
     def front(self, unit: Unit, levels: tuple[str, ...]) -> list[Candidate]:
         """The candidates of a unit with these levels of its slots."""
         return self.kinds[unit.key].front(levels, self.double)
@@ -103,7 +108,7 @@ class Problem:
 
 def solve(problem: Problem, start: Solution | None, effort: float = DETERMINISTIC_SECONDS) -> Solution | None:
     """The best solution found within the effort, never worse than ``start``; None: none was found, or there is none."""
-    model = _Model(problem, len(problem.units) <= EXACT)
+    model = _Model(problem)
     if start:
         model.hint(start)
     solver = cp_model.CpSolver()
@@ -127,10 +132,10 @@ Row = tuple[tuple[str, ...], Candidate]
 
 
 class _Model:
-    """The model of a problem; ``exact``: without simplifications that save variables."""
+    """The model of a problem."""
 
-    def __init__(self, problem: Problem, exact: bool) -> None:
-        self.exact, self.grain = exact, problem.room["L2"] // GRAINS
+    def __init__(self, problem: Problem) -> None:
+        self.exact, self.grain = problem.exact, problem.room["L2"] // GRAINS
         self.problem, self.model = problem, cp_model.CpModel()
         self.in_l2 = {s.name: self.model.new_bool_var(s.name) for s in problem.storages}
         self._rows: dict[object, list[Row]] = {}

@@ -156,8 +156,8 @@ class _Planner:
         return best
 
     def _best(self, nest: Nest, levels: dict[str, str], stage_room: int) -> Choice | None:
-        """The cheapest choice found; with double buffering allowed, too, none is lost that is found without."""
-        allowed = (False, True) if self.options.double_buffer else (False,)
+        """The cheapest choice found; without promotion, none is lost to double buffering that is found without."""
+        allowed = sorted({self.options.double_buffer, self.options.double_buffer and self.options.promote})
         first = self._search(nest, levels)
         found = [self._search(nest, levels, first).best(Room(self.l1_arena, stage_room, double)) for double in allowed]
         return min((c for c in found if c), key=lambda c: c.cycles.total, default=None)
