@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from deeploy_ext import __version__
 from deeploy_ext.arguments import Parser, UsageError, add_engine_options, count, named, number, place, seed, size, spare_inputs
 from deeploy_ext.errors import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TOOL, DeeployError
+from deeploy_ext.operators.spec import KERNELS
 
 EXITS = """\
 exit status:
@@ -66,7 +67,13 @@ def parser() -> Parser:
     plan.add_argument("--cores", type=count, metavar="N", help="worker cores (default: all of the target's)")
     plan.add_argument("--dispatch", choices=("runtime", "static"), default="runtime", help="how ConvGradX picks its kernel")
     plan.add_argument(
-        "--kernels", choices=("fast", "portable"), default="fast", help="register-blocked kernels where there are"
+        "--kernels",
+        choices=KERNELS,
+        default="fast",
+        help="the fastest for each node, without or with minimal filtering, or the portable bodies",
+    )
+    plan.add_argument(
+        "--no-fuse", action="store_true", help="keep gradients and update apart where one mini-batch makes a step, too"
     )
     plan.add_argument(
         "--planner", choices=("joint", "greedy"), default="joint", help="of --promote: one model, or a quick heuristic"
@@ -83,6 +90,7 @@ def parser() -> Parser:
     output.add_argument("--out", metavar="DIR", help="write a folder with all of the C, once it is proven")
     output.add_argument("--save-weights", metavar="FILE", help="write the trained weights as .npz, or into the model as .onnx")
     output.add_argument("--json", metavar="FILE", help="write the report as JSON")
+    output.add_argument("--plan-html", metavar="FILE", help="draw the plan as one HTML page: memory over time, traffic, why")
     output.add_argument("--list", action="store_true", help="list test networks and targets")
     loud = output.add_mutually_exclusive_group()
     loud.add_argument("-v", "--verbose", action="store_true", help="list all failures and nodes; tracebacks of internal errors")
@@ -187,6 +195,7 @@ def _main(given: Sequence[str]) -> int:
         trainable=args.trainable,
         data=args.data,
         batchnorm=args.batchnorm,
+        fuse=not args.no_fuse,
     )
     if args.plan_only and args.out is not None:
         raise UsageError("argument --out: --plan-only emits no C; leave one of them out (--dump DIR keeps the plan)")
@@ -201,10 +210,18 @@ def _main(given: Sequence[str]) -> int:
             raise UsageError(f"argument {option}: --engine board builds and runs nothing; leave one of them out")
     spare_inputs(
         {"-t": args.test, "--data": args.data, "--plan": args.plan, "--optimizer": args.optimizer},
-        {"--json": args.json, "--out": args.out, "--dump": args.dump, "--save-weights": args.save_weights},
+        {
+            "--json": args.json,
+            "--out": args.out,
+            "--dump": args.dump,
+            "--save-weights": args.save_weights,
+            "--plan-html": args.plan_html,
+        },
         ("-t", "--save-weights"),  # weights may go back into the model they came from
     )
-    with Outputs(json_file=args.json, out=args.out, dump=args.dump, weights=args.save_weights) as outputs:
+    with Outputs(
+        json_file=args.json, out=args.out, dump=args.dump, weights=args.save_weights, plan_html=args.plan_html
+    ) as outputs:
         if args.plan_only:
             planned = pipeline.plan_only(options, outputs, terminal)
             lines = list(plan_lines(planned, everything=args.verbose))

@@ -20,17 +20,20 @@ from deeploy_ext.harness.compare import compare, compare_expected, identical
 from deeploy_ext.harness.dump import Dump
 from deeploy_ext.harness.files import Outputs
 from deeploy_ext.harness.golden import run_golden
+from deeploy_ext.harness.plan_page import plan_page
 from deeploy_ext.harness.plan_report import PlanReport
 from deeploy_ext.harness.report import CycleReport, Report
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.harness.weights import check_saveable, saved_weights
-from deeploy_ext.planning.check import check_plan
+from deeploy_ext.planning.check import check_plan, in_plan_order
 from deeploy_ext.planning.figures import with_figures
 from deeploy_ext.planning.nest import macs
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, is_feasible, make_plan
 from deeploy_ext.planning.remedy import explained, fewer_layers
+from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.target import Target, load_target, target_names
+from deeploy_ext.planning.traffic import tensor_traffic
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import TrainingTask
 
@@ -59,7 +62,7 @@ class RunOptions:
     tolerance: float | None = None
     seed: int | None = None
     dispatch: Literal["runtime", "static"] = "runtime"
-    kernels: Literal["fast", "portable"] = "fast"
+    kernels: str = "fast"
     planner: Literal["joint", "greedy"] = "joint"
     dma: Literal["eager", "lazy", "random"] = "eager"
     sanitize: Literal["address", "undefined", "thread"] | None = None
@@ -69,6 +72,7 @@ class RunOptions:
     trainable: str | None = None
     data: str | None = None
     batchnorm: Literal["frozen", "train"] | None = None
+    fuse: bool = True
 
 
 def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
@@ -90,7 +94,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         with terminal.stage("golden"):
             golden = run_golden(task)
             dump.trajectory(task, golden, "golden")
-        program, plan = _planned(task, options, target, plan_options, dump, terminal)
+        program, plan = _planned(task, options, target, plan_options, dump, outputs, terminal)
         with terminal.stage("emit"):
             folder = Path(scratch, "c")
             emitted = emit(task, program, plan, folder)
@@ -115,7 +119,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         target=target.name,
         engine=engine.name,
         options={**asdict(options), **plan.options, **asdict(task.spec)},
-        verdict=compare(task, golden, first),
+        verdict=compare(task, golden, first, fused=program.fused),
         expected=compare_expected(task, first) if task.expected else None,
         repeat=repeats[0] if repeats else None,
         computed=first.losses,
@@ -125,8 +129,10 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         counters=result.counters,
         memory=plan.memory,
         traffic=plan.traffic,
+        tensors=tensor_traffic(plan),
         macs=sum(macs(call) for call in program.calls if call.entry == "step"),
         seconds=terminal.elapsed(),
+        fused=program.fused,
     )
 
 
@@ -145,7 +151,7 @@ def board_project(options: RunOptions, outputs: Outputs, terminal: Terminal) -> 
         with terminal.stage("golden"):
             golden = run_golden(task)
             dump.trajectory(task, golden, "golden")
-        program, plan = _planned(task, options, target, plan_options, dump, terminal)
+        program, plan = _planned(task, options, target, plan_options, dump, outputs, terminal)
         with terminal.stage("emit") as stage:
             folder = Path(scratch, "c")
             emitted = emit(task, program, plan, folder)
@@ -164,7 +170,13 @@ def plan_only(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Plan
     plan_options = make_plan_options(options, target)
     dump = Dump(outputs.dump.draft if outputs.dump else None)
     task = _task(options, dump, terminal)
-    program, plan = _planned(task, options, target, plan_options, dump, terminal)
+    program, plan = _planned(task, options, target, plan_options, dump, outputs, terminal)
+    return _plan_report(task, program, plan, options, target, terminal)
+
+
+def _plan_report(
+    task: TrainingTask, program: Program, plan: Plan, options: RunOptions, target: Target, terminal: Terminal
+) -> PlanReport:
     return PlanReport(
         test=task.name,
         target=target,
@@ -172,6 +184,7 @@ def plan_only(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Plan
         plan=plan,
         cycles=_predicted(plan, target),
         schedule=[call.name for call in program.calls],
+        operators=[call.invocation.operator.op_type for call in program.calls],
         macs=sum(macs(call) for call in program.calls if call.entry == "step"),
         seconds=terminal.elapsed(),
     )
@@ -189,17 +202,28 @@ def _task(options: RunOptions, dump: Dump, terminal: Terminal) -> TrainingTask:
 
 
 def _planned(
-    task: TrainingTask, options: RunOptions, target: Target, plan_options: PlanOptions, dump: Dump, terminal: Terminal
+    task: TrainingTask,
+    options: RunOptions,
+    target: Target,
+    plan_options: PlanOptions,
+    dump: Dump,
+    outputs: Outputs,
+    terminal: Terminal,
 ) -> tuple[Program, Plan]:
     with terminal.stage("plan") as stage:
-        program = lower(task)
-        plan = _read_plan(options.plan, target) if options.plan else _new_plan(program, options, target, plan_options)
-        check_plan(program, plan)
         if options.plan:
-            plan = with_figures(plan, program, target, {"L1": options.l1, "L2": options.l2})
+            plan = _read_plan(options.plan, target)
+            program = in_plan_order(lower(task, fuse="update" not in plan.entries), plan)
             check_plan(program, plan)
-        stage.note = f"{len(plan.groups)} tile nests"
+            plan = with_figures(plan, program, target, {"L1": options.l1, "L2": options.l2})
+        else:
+            program = scheduled(lower(task, fuse=options.fuse))
+            plan = _new_plan(program, options, target, plan_options)
+        check_plan(program, plan)
+        stage.note = f"{len(plan.groups)} tile nests{', fused update' if program.fused else ''}"
         dump.plan(plan)
+        if outputs.plan_html:
+            outputs.plan_html.fill(plan_page(_plan_report(task, program, plan, options, target, terminal)))
     return program, plan
 
 
@@ -214,7 +238,7 @@ def _new_plan(program: Program, options: RunOptions, target: Target, plan_option
         def fits(layers: int) -> bool:
             network = load(options.test, replace(_load_options(options), trainable=f"last:{layers}"))
             assert not isinstance(network, TrainingTask)
-            return is_feasible(lower(differentiate(network)), target, plan_options)
+            return is_feasible(scheduled(lower(differentiate(network), fuse=options.fuse)), target, plan_options)
 
         layers = fewer_layers(fits)
         raise (explained(error, [*error.changes, f"--trainable last:{layers}"]) if layers else error) from error
@@ -296,7 +320,7 @@ def _predicted(plan: Plan, target: Target) -> CycleReport:
         kind="predicted",
         model=target.model,
         minibatch=plan.cycles("step"),
-        update=plan.cycles("update"),
+        update=plan.cycles("update") if "update" in plan.entries else None,
         inference=plan.cycles("infer") if "infer" in plan.entries else None,
         per_node=tuple((group.entry, group.node, "+".join(group.phases), group.cycles.total) for group in plan.groups),
     )
@@ -311,7 +335,7 @@ def _measured(predicted: CycleReport, result: EngineResult) -> CycleReport:
         kind="measured",
         model=result.model,
         minibatch=entries["step"],
-        update=entries["update"],
+        update=entries.get("update"),
         inference=entries.get("infer"),
         per_node=tuple((entry, node, phase, group.total) for (entry, node, phase, _), group in rows),
         kernel=tuple(group.kernel for group in groups),

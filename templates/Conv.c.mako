@@ -5,6 +5,10 @@
 ${conv.constants(call)}
     const int32_t rows = (${t.count("oy")} - 1) * ${s} + ${k}, columns = (${t.count("ox")} - 1) * ${s} + ${k};
 ${conv.pad(t, "X", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP", f"{t.begin('ox')} * STRIDE_X - PAD_LEFT", "rows", "columns")}
+% elif t.variant() in ("transform", "product"):
+<% bias = f"range->first ? &B[{t.begin('co')} - {t.start('B', 0)}] : NULL" if t.has("B") else "NULL" %>
+${conv.constants(call)}
+${conv.winograd(t, "forward", "X", "Y", "W", bias, "ci", "co", "oy", "ox", f"{t.begin('oy')} - PAD_TOP", f"{t.begin('ox')} - PAD_LEFT")}
 % elif t.variant() == "depthwise":
 <% bias = f"&B[{t.begin('g')} - {t.start('B', 0)}]" if t.has("B") else "NULL" %>
 ${conv.depthwise_x(t, call, "", "Y", "W", bias, "false")}

@@ -5,6 +5,9 @@
 ${conv.constants(call)}
     const int32_t rows = (${t.count("oy")} - 1) * ${s} + ${k}, columns = (${t.count("ox")} - 1) * ${s} + ${k};
 ${conv.pad(t, "X", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP", f"{t.begin('ox')} * STRIDE_X - PAD_LEFT", "rows", "columns")}
+% elif t.variant() in ("transform", "product"):
+${conv.constants(call)}
+${conv.winograd(t, "dw", "X", "dY", "dW", "NULL", "ci", "co", "oy", "ox", f"{t.begin('oy')} - PAD_TOP", f"{t.begin('ox')} - PAD_LEFT")}
 % elif t.variant() == "depthwise":
 ${conv.depthwise_x(t, call, "_GRAD_W", "dY", "dW", "NULL", "parts == 1 && !range->first" if call.operator.reduced(call) else "!range->first",
                     f"(parts > 1 ? parts * {t.count('g')} * {k * k} : 0)" if call.operator.reduced(call) else None)}

@@ -24,6 +24,12 @@ ${conv.pad(t, "dY", f"top - {k - 1}", f"left - {k - 1}", "rows", "columns")}
 ${conv.pad(t, "dY", f"top / 2 - net_phase_rows({k}, top % 2)", f"left / 2 - net_phase_rows({k}, left % 2)", "rows", "columns")}
 <% t.kernels["phases"] = ("conv_grad_x_2.h", "") %>
 % endif
+% elif t.variant() in ("transform", "product"):
+% if t.variant() == "product":
+    if (range->leader)
+        ++net_stats.halo;
+% endif
+${conv.winograd(t, "dx", "dY", "dX", "W", "NULL", "co", "ci", "iy", "ix", f"{t.begin('iy')} + PAD_TOP - 2", f"{t.begin('ix')} + PAD_LEFT - 2")}
 % elif t.variant() == "depthwise":
 ${depthwise(k, s)}
 % elif t.variant() == "zero":

@@ -1,6 +1,6 @@
 ## What the operators of a convolution share.
 <%!
-    from deeploy_ext.operators.conv import DEPTHWISE_ROWS, DEPTHWISE_WORKERS
+    from deeploy_ext.operators.convolution import DEPTHWISE_ROWS, DEPTHWISE_WORKERS
 
     def channels(call):
         """Expressions for the output and the input channel of the whole tensors; co and ci count inside a group."""
@@ -89,4 +89,45 @@ ${constants(call)}
 ${depthwise(t, "X", result, weight, bias, "oy", "ox", f"{t.begin('oy')} * STRIDE_Y - PAD_TOP",
             f"{t.begin('ox')} * STRIDE_X - PAD_LEFT", f"({t.count('ox')} - 1) * {s} + {k}", accumulate, sums)}
     ${kernel}(range->core, range->cores, &depthwise);
+</%def>
+
+## A step of the kernels by minimal filtering, `name`d for what they compute. `image` has the pixels that are transformed, those of
+## the first taps at the indices `top` and `left`; `summed` and `lanes` are the loops over the channels of image and of result.
+<%def name="winograd(t, name, image, result, weight, bias, summed, lanes, y, x, top, left)">
+<%
+    t.kernels["winograd"] = ("winograd.h", "")
+    kernel = f"net_winograd_{name}_transform" if t.variant() == "transform" else f"net_winograd_{'dw' if name == 'dw' else 'y'}"
+    w_in, w_out = (1, 0) if name != "dx" else (0, 1)
+%>
+    const net_winograd_t winograd = {
+        .image = ${image},
+        .w = ${weight if name == "dw" else f"(float *){weight}"},
+        .bias = ${bias},
+        .y = ${f"(float *){result}" if name == "dw" else result},
+        .batch = ${t.count("n")},
+        .in = ${t.count(summed)},
+        .out = ${t.count(lanes)},
+        .rows = ${t.count(y)},
+        .columns = ${t.count(x)},
+        .image_rows = ${t.size(image, 2)},
+        .image_columns = ${t.size(image, 3)},
+        .image_row = ${t.stride(image, 2)},
+        .image_plane = ${t.stride(image, 1)},
+        .image_item = ${t.stride(image, 0)},
+        .y_row = ${t.stride(result, 2)},
+        .y_plane = ${t.stride(result, 1)},
+        .y_item = ${t.stride(result, 0)},
+        .w_in = ${t.stride(weight, w_in)},
+        .w_out = ${t.stride(weight, w_out)},
+        .top = ${t.start(image, 2)} - (${top}),
+        .left = ${t.start(image, 3)} - (${left}),
+        .scratch = tile->scratch,
+        .claimed = range->claimed,
+        .accumulate = !range->first,
+% if t.variant() == "transform":
+        .image_done = !${t.fresh(image)},
+        .other_done = !${t.fresh(result if name == "dw" else weight)},
+% endif
+    };
+    ${kernel}(range->core, &winograd);
 </%def>

@@ -52,7 +52,11 @@ static const net_entry_t ${name}_entry = {${name}_groups, regions, ${len(groups)
 <% first_group += len(groups) %>\
 
 % endfor
+% if fused:
+enum { LEARNING_RATE_ADDRESS = ${homes[task.learning_rate].address} }; /* in L1 */
+% else:
 enum { RESET_ADDRESS = ${homes[task.reset].address}, LEARNING_RATE_ADDRESS = ${homes[task.learning_rate].address} }; /* in L1 */
+% endif
 
 int net_init(void) { return net_memory_open(NET_L1_BYTES, NET_L2_BYTES, NET_L3_BYTES); }
 
@@ -72,32 +76,50 @@ void net_write(const net_tensor_t *tensor, const void *source) { net_write_part(
 
 void net_read(const net_tensor_t *tensor, void *destination) { net_read_part(tensor, 0, destination, tensor->bytes); }
 
+static void fill(const void *const data[], int count)
+{
+    for (int i = 0; i < count; ++i)
+        if (data[i])
+            net_write(&net_tensors[i], data[i]);
+}
+
+% if fused:
+void net_train(const void *const data[NET_DATA_COUNT], float learning_rate)
+{
+    fill(data, NET_DATA_COUNT);
+    net_memory_write(NET_L1, LEARNING_RATE_ADDRESS, &learning_rate, sizeof learning_rate);
+    net_run(&step_entry);
+}
+% else:
 void net_step(const void *const data[NET_DATA_COUNT], bool reset)
 {
     const uint8_t flag = reset;
-    for (int i = 0; i < NET_DATA_COUNT; ++i)
-        if (data[i])
-            net_write(&net_tensors[i], data[i]);
+    fill(data, NET_DATA_COUNT);
     net_memory_write(NET_L1, RESET_ADDRESS, &flag, sizeof flag);
     net_run(&step_entry);
 }
 
-% if input_count:
-void net_infer(const void *const data[NET_INPUT_COUNT])
-{
-    for (int i = 0; i < NET_INPUT_COUNT; ++i)
-        if (data[i])
-            net_write(&net_tensors[i], data[i]);
-    net_run(&infer_entry);
-}
-
-% endif
 void net_update(float learning_rate)
 {
     net_memory_write(NET_L1, LEARNING_RATE_ADDRESS, &learning_rate, sizeof learning_rate);
     net_run(&update_entry);
 }
 
+void net_train(const void *const data[NET_DATA_COUNT], float learning_rate)
+{
+    net_step(data, true);
+    net_update(learning_rate);
+}
+% endif
+
+% if input_count:
+void net_infer(const void *const data[NET_INPUT_COUNT])
+{
+    fill(data, NET_INPUT_COUNT);
+    net_run(&infer_entry);
+}
+
+% endif
 uint32_t net_state_bytes(void) { return net_state_size(net_tensors, NET_TENSOR_COUNT); }
 
 void net_save(void *buffer) { net_state_save(net_tensors, NET_TENSOR_COUNT, NET_FINGERPRINT, buffer); }

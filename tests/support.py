@@ -21,8 +21,10 @@ from deeploy_ext.graph.program import Program
 from deeploy_ext.harness.compare import compare, identical
 from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.planning.check import check_plan
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.target import load_target
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import ForwardNetwork, TrainingSpec, TrainingTask, Trajectory
@@ -31,9 +33,6 @@ GAP9 = load_target("gap9")
 
 FIXED_L1 = GAP9.reserved(GAP9.cores, 0)["L1"]
 """Bytes of L1 that no tensor can have: tests of little L1 give so many more."""
-
-CODE = GAP9.code_bytes
-"""Bytes of L2 that code takes, whatever the network: the same for tests of little L2."""
 
 
 @functools.cache
@@ -78,9 +77,11 @@ class Made:
     plan: Plan
 
 
-def planned(task: TrainingTask, **options: Any) -> Made:
-    """Lower, plan and check."""
-    program = lower(task)
+def planned(task: TrainingTask, *, fuse: bool = False, l2_room: int | None = None, **options: Any) -> Made:
+    """Lower, schedule, plan and check. ``l2_room``: bytes of L2 that tensors can have, for tests of little L2."""
+    program = scheduled(lower(task, fuse=fuse))
+    if l2_room is not None:
+        options["l2"] = l2_room + code_bytes(program, GAP9, options.get("kernels", "fast"))
     plan = make_plan(program, GAP9, PlanOptions(**options))
     check_plan(program, plan)
     return Made(program, plan)
@@ -100,7 +101,7 @@ def trained(task: TrainingTask, folder: Path, *, dma: str = "eager", sanitize: A
     return result
 
 
-def assert_right(task: TrainingTask, golden: Trajectory, result: EngineResult) -> None:
+def assert_right(task: TrainingTask, golden: Trajectory, result: EngineResult, *, fused: bool = False) -> None:
     """Every loss, gradient, parameter and state agrees with the golden run."""
-    verdict = compare(task, golden, result.rounds[0])
+    verdict = compare(task, golden, result.rounds[0], fused=fused)
     assert verdict.passed, verdict

@@ -58,6 +58,8 @@ BAD: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "json without name": ((*NET, "--json", ""), ("--json", "''")),
     "json over a folder": ((*NET, "--json", "."), ("--json", "not a regular file")),
     "json over a device": ((*NET, "--json", "/dev/null"), ("--json", "/dev/null")),
+    "page in no folder": ((*NET, "--plan-html", "absent/x.html"), ("--plan-html", "absent")),
+    "page and report in one": ((*NET, "--plan-html", "x", "--json", "x"), ("--plan-html", "--json", "overlap")),
     "out in no folder": ((*NET, "--out", "absent/x"), ("--out", "absent")),
     "out is the current folder": ((*NET, "--out", "."), ("--out", "current folder")),
     "out above the current folder": ((*NET, "--out", ".."), ("--out", "current folder")),
@@ -223,7 +225,7 @@ def test_a_run_that_is_ended_leaves_nothing(number: signal.Signals, tmp_path: Pa
     assert not list(scratch.glob("deeployRunner-*"))
 
 
-@pytest.mark.parametrize("written", ["--json", "--out", "--dump", "--save-weights"])
+@pytest.mark.parametrize("written", ["--json", "--out", "--dump", "--save-weights", "--plan-html"])
 @pytest.mark.parametrize("read", ["-t", "--data", "--plan"])
 def test_a_run_does_not_write_over_what_it_reads(
     read: str, written: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -18,9 +18,12 @@ from deeploy_ext.graph.lower import lower
 from deeploy_ext.harness.files import MANIFEST, Outputs
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.planning.nest import macs
+from deeploy_ext.planning.plan import Plan
+from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.traffic import Hops
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import ForwardNetwork
-from support import FIXED_L1
+from support import FIXED_L1, GAP9, task_of
 
 NET = ("-t", "TinyCNN")
 
@@ -133,6 +136,10 @@ def test_a_plan_of_another_network_is_refused(empty: Path, capsys: pytest.Captur
     assert "x.json" in capsys.readouterr().err
 
 
+TABLES = 3
+"""Commands that bring the tables of one nest to L1."""
+
+
 @pytest.mark.parametrize("promote", [False, True])
 def test_the_plan_predicts_the_bytes_that_are_moved(promote: bool) -> None:
     options = pipeline.RunOptions("TinyCNN", promote=promote, l1=FIXED_L1 + 3_760, steps=2, accumulation=3)
@@ -143,6 +150,30 @@ def test_the_plan_predicts_the_bytes_that_are_moved(promote: bool) -> None:
     assert report.exit_status == 0
     assert 6 * (step.l2_l1 + infer.l2_l1) + 2 * update.l2_l1 == counted["l2_to_l1_bytes"] + counted["l1_to_l2_bytes"]
     assert 6 * (step.l3_l2 + infer.l3_l2) + 2 * update.l3_l2 == counted["l3_to_l2_bytes"] + counted["l2_to_l3_bytes"]
+    times = {"step": 6, "update": 2, "infer": 6}
+    moved = [(use.fetched + use.stored) * times[use.group.entry] for tensor in report.tensors for use in tensor.uses]
+    commands = sum(moved, Hops())
+    nests = sum(times[entry] for entry, *_ in report.cycles.per_node)
+    assert commands.l3_l2.commands == counted["ram_requests"]
+    assert commands.l2_l1.commands == counted["dma_commands"] - TABLES * nests
+
+
+@pytest.mark.parametrize("flags", [[], ["--no-fuse"]])
+def test_a_plan_file_brings_order_and_fused_update(flags: list[str], empty: Path) -> None:
+    arguments = [*NET, "--accum", "1", "--promote", "--plan-only"]
+    assert main([*arguments, *flags, "--dump", "d"]) == 0
+    assert main([*arguments, "--plan", "d/plan.json", "--dump", "e"]) == 0
+    plan = (empty / "d/plan.json").read_text()
+    assert (empty / "e/plan.json").read_text() == plan
+    assert ('"update"' in plan) == bool(flags)
+
+    program = lower(task_of("TinyCNN", accumulation=1), fuse=not flags)
+    unscheduled = make_plan(program, GAP9, PlanOptions(promote=True, cores=8))
+    (empty / "graph.json").write_text(unscheduled.to_json())
+    assert main([*arguments, "--plan", "graph.json", "--dump", "f"]) == 0
+    order = [group.node for group in Plan.from_json((empty / "f/plan.json").read_text()).groups]
+    assert order == [group.node for group in unscheduled.groups]
+    assert order != [group.node for group in Plan.from_json(plan).groups]
 
 
 def test_multiply_accumulates_of_resnet8() -> None:

@@ -16,7 +16,7 @@ from deeploy_ext.bench.run import Row
 from deeploy_ext.engines.base import GroupCycles
 from deeploy_ext.graph.program import Call
 from deeploy_ext.planning.cost import Machine, kernel_features
-from deeploy_ext.planning.nest import Tiling, make_nest, volume
+from deeploy_ext.planning.nest import Tiling, nest_of_group, volume
 from deeploy_ext.planning.plan import Group
 from deeploy_ext.planning.target import Target
 
@@ -69,8 +69,7 @@ def _sample(row: Row, group: Group, measured: GroupCycles, machine: Machine) -> 
 
 
 def _tiling(call: Call, group: Group) -> Tiling:
-    phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
-    nest = make_nest(call, tuple(phases[name] for name in group.phases), group.team)
+    nest = nest_of_group(call, group)
     return Tiling(nest, tuple(loop.tile for loop in group.loops))
 
 

@@ -14,6 +14,7 @@ from deeploy_ext.bench.report import head, line, report_text, summary
 from deeploy_ext.bench.run import Row, run_cases
 from deeploy_ext.errors import EXIT_MISMATCH, EXIT_PASS
 from deeploy_ext.harness.files import OutputFile
+from deeploy_ext.operators.spec import KERNELS
 from deeploy_ext.planning.target import load_target
 
 LITTLE_L1 = 60000
@@ -35,7 +36,7 @@ def parser() -> Parser:
     top.add_argument("--shapes", type=place, metavar="FILE", help=f"list of layers (default: {SHAPES})")
     top.add_argument("--db", action="store_true", help="allow double buffering")
     top.add_argument("--l1", type=size, metavar="BYTES", help="total L1, stacks and runtime included: little makes many tiles")
-    top.add_argument("--kernels", choices=("fast", "portable"), default="fast", help="as for networks (default: fast)")
+    top.add_argument("--kernels", choices=KERNELS, default="fast", help="as for networks (default: fast)")
     top.add_argument(
         "--dispatch", choices=("runtime", "gather", "scatter"), default="runtime", help="of ConvGradX's portable body"
     )

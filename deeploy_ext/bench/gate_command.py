@@ -23,8 +23,8 @@ def parser() -> Parser:
     """The command line of ``deeployRunner cycles``."""
     top = Parser(
         prog="deeployRunner cycles",
-        description=f"Measures test networks with {' '.join(FLAGS.values())} and compares with the records beside them "
-        f"({FILE}); exit status 1: cycles differ, or there is no record of this model and compiler",
+        description=f"Measures test networks with {' '.join(FLAGS.values())}, updates apart, and compares with the records "
+        f"beside them ({FILE}); exit status 1: cycles differ, or there is no record of this model and compiler",
         allow_abbrev=False,
     )
     top.add_argument("networks", nargs="*", metavar="NET", help="shipped test networks (default: all that have a record)")
@@ -42,10 +42,11 @@ def cycles(given: Sequence[str]) -> int:
     args = parser().answer(given)
     if args is None:
         return EXIT_PASS
+    # one mini-batch is enough to measure the entries that networks with several per step have
     flags: dict[str, Any] = dict.fromkeys(FLAGS, True)
     asked = pipeline.RunOptions(
         test="", engine=args.engine, cc=args.cc, gvsoc=args.gvsoc, gvsoc_target=args.gvsoc_target, isa=args.isa,
-        time_limit=args.time_limit, steps=1, accumulation=1, **flags,
+        time_limit=args.time_limit, steps=1, accumulation=1, fuse=False, **flags,
     )  # fmt: skip
     engine = engines.select(pipeline.engine_options(asked))
     assert isinstance(engine, engines.GvsocEngine)

@@ -18,6 +18,7 @@ import onnx_ir as ir
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Program
 from deeploy_ext.planning.check import check_plan
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.model import WEIGHTS
 from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.plan import Plan
@@ -62,7 +63,7 @@ def half_of_l2(program: Program, target: Target) -> int:
     """Bytes of L2 that code and half of the tensors take."""
     _, storages = storages_of(program)
     live = lower_bound({s.name: (target.levels["L2"].align(s.bytes), s.first, s.last) for s in storages})
-    return target.reserved(target.cores, len(program.calls))["L2"] + live // 2
+    return target.reserved(target.cores, code_bytes(program, target, PlanOptions.kernels))["L2"] + live // 2
 
 
 def weighted(plan: Plan) -> int:

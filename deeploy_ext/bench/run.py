@@ -20,6 +20,7 @@ from deeploy_ext.planning.check import check_plan
 from deeploy_ext.planning.nest import macs
 from deeploy_ext.planning.plan import Group, Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.target import Target
 
 CHUNK = 1_200_000
@@ -131,7 +132,7 @@ def run_cases(cases: Sequence[Case], engine: Engine, target: Target, options: Pl
 
 def _run(bench: BenchTask, engine: Engine, target: Target, options: PlanOptions, folder: Path) -> Iterator[Row]:
     golden = run_golden(bench.task)
-    program = lower(bench.task)
+    program = scheduled(lower(bench.task))
     plan = make_plan(program, target, options)
     check_plan(program, plan)
     built = engine.build(emit(bench.task, program, plan, folder / "c"), folder / "build")

@@ -64,7 +64,7 @@ def write_board_project(
         "task": task, "plan": plan, "target": target, "points": target.operating_points, "gpio": target.power_gpio,
         "pad": f"PI_PAD_{target.power_gpio:03}", "pin": f"PI_GPIO_A{target.power_gpio:02}",
         "batches": program.batches, "chunk": CHUNK_BYTES, "flash": list(_FLASH),
-        "inference": "infer" in plan.entries,
+        "inference": "infer" in plan.entries, "fused": "update" not in plan.entries,
         "sources": ["main.c", "net.c", *(name for name in runtime if name.endswith(".c"))],
         "data": [tensor_row(entry) for entry in program.tensors if entry.role == Role.DATA],
         "memory": ", ".join(f"{use.used:,} bytes of {level}" for level, use in sorted(plan.memory.items())),

@@ -84,6 +84,10 @@ class BodyContext:
         """Extent of the tile's box along an axis."""
         return f"{operand}_box->size[{axis}]"
 
+    def fresh(self, operand: str) -> str:
+        """Whether the tile has another box than the nest's tile before; else what scratch holds of it is still right."""
+        return f"{operand}_box->fresh"
+
     def extent(self, operand: str, axis: int) -> int:
         """Extent of the whole tensor along an axis of its view."""
         return self._views[operand][axis]

@@ -81,7 +81,7 @@ def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> E
     }
     sizes = {level: _bytes(plan, target, level) for level in ("L1", "L2", "L3")}
     context = {
-        "task": task, "plan": plan, "rows": rows, "entries": entries, "bodies": bodies.functions(),
+        "task": task, "plan": plan, "fused": program.fused, "rows": rows, "entries": entries, "bodies": bodies.functions(),
         "regions": tables.region_text(), "tables": tables.definitions, "kernels": bodies.kernels(),
         "fingerprint": _fingerprint(rows), "sizes": sizes, "homes": homes,
         "data_count": sum(row.entry.role == Role.DATA for row in rows),
@@ -126,7 +126,7 @@ def _rows(task: TrainingTask, program: Program, homes: dict[str, Placement]) -> 
     add(Role.LOSS, task.loss, task.loss)
     for parameter in task.parameters:
         add(Role.PARAMETER, parameter.weight, parameter.weight)
-    for parameter in task.parameters:
+    for parameter in task.parameters if not program.fused else ():
         add(Role.GRADIENT, parameter.buffer, parameter.weight)
     for state in task.states:
         add(Role.STATE, state.before, state.before)

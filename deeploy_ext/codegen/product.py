@@ -43,7 +43,7 @@ def write_product(program: EmittedProgram, task: TrainingTask, plan: Plan, losse
     sources = ["net.c", *(name for name in others if name.endswith(".c"))]
     entries = {group.entry for group in plan.groups}
     context = {
-        "task": task, "entries": entries, "calls": _calls("infer" in entries), "losses": losses,
+        "task": task, "entries": entries, "calls": _calls(entries), "losses": losses,
         "sources": sources, "include_dirs": _INCLUDE_DIRS, "command": _command(sources),
         "files": [*_FIRST.items(), *((name, first_line(directory / name)) for name in sorted(others))],
         "data": [tensor_row(entry) for entry in program.tensors if entry.role == Role.DATA], "weights": _weights(program),
@@ -62,8 +62,9 @@ def _command(sources: Sequence[str]) -> str:
     return f"cc -std=c11 -O2 -ffp-contract=off -pthread -DNET_TRACE=1 {includes} {' '.join(patterns)} -lm -o train"
 
 
-def _calls(inference: bool) -> str:
-    names = ["init", "write", "step", "update", *(["infer"] if inference else []), "read", "save", "load", "close"]
+def _calls(entries: set[str]) -> str:
+    training = ["step", "update", "train"] if "update" in entries else ["train"]
+    names = ["init", "write", *training, *(["infer"] if "infer" in entries else []), "read", "save", "load", "close"]
     return ", ".join(f"`net_{name}`" for name in names)
 
 

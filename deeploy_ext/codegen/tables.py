@@ -81,7 +81,7 @@ class Tables:
             boxes = [axis.regions[0] for axis in block.axes]
             strides = [math.prod(size for _, size in boxes[i + 1 :]) for i in range(len(boxes))]
             columns = [start for start, _ in boxes], [size for _, size in boxes], strides
-            operands.append("{0, " + ", ".join("{" + ", ".join(map(str, column)) + "}" for column in columns) + "}")
+            operands.append("{0, " + ", ".join("{" + ", ".join(map(str, column)) + "}" for column in columns) + ", true}")
         head = "net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch"
         kind = f"struct {{ {head}; net_operand_t operand[{len(operands)}]; }}"
         return self._define("tile", kind, f"{{{', '.join(loops)}}}, true, {str(last).lower()}, 0, {{{wrap(operands)}}}")

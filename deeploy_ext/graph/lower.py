@@ -1,18 +1,17 @@
 """Lowering: from the training ONNX to the :class:`Program` that is planned and emitted.
 
-A list of small passes over the graph, then the schedule. Each pass says what it does in its docstring.
+A list of small passes over each graph; each pass says what it does in its docstring.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from deeploy_ext.errors import BadInputError
+from deeploy_ext.graph.fuse import fuse_updates
 from deeploy_ext.graph.invocation import invocation_of
-from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.graph.program import Call, Program, root
 from deeploy_ext.operators import find
 from deeploy_ext.operators.spec import MICROSOFT, OWN, Operator, TensorType
 from deeploy_ext.training.task import TrainingTask
@@ -70,8 +69,12 @@ def narrow_labels(graph: ir.Graph) -> None:
 PASSES = (split_conv_grad, drop_unused_outputs, name_needed_outputs, narrow_labels)
 
 
-def lower(task: TrainingTask) -> Program:
-    """Lower all graphs of a task and schedule their nodes."""
+def lower(task: TrainingTask, *, fuse: bool = False) -> Program:
+    """Lower all graphs of a task; the nodes stay in the graphs' order.
+
+    Args:
+        fuse: update each weight within the step, where that is possible (:func:`fuse_updates`).
+    """
     calls: list[Call] = []
     values: dict[str, TensorType] = {}
     same: dict[str, str] = {}
@@ -85,7 +88,11 @@ def lower(task: TrainingTask) -> Program:
         outputs = {value.name or "" for value in graph.outputs}
         constants |= {n: v.const_value.numpy() for n, v in graph.initializers.items() if v.const_value is not None}
         made = [_call(entry, node, values, same, inputs, outputs) for node in graph]
-        calls += schedule([call for call in made if not call.invocation.operator.view], {*inputs, *constants}, same)
+        calls += [call for call in made if not call.invocation.operator.view]
+    fused = fuse_updates(task, calls, same) if fuse else None
+    if fused:
+        calls = fused
+        _forget(task, calls, values, same)
     for state in task.states:
         if state.before not in values:  # nobody reads it: it is where the result is kept
             values[state.before] = values[state.after]
@@ -101,39 +108,13 @@ def lower(task: TrainingTask) -> Program:
     )
 
 
-def root(value: str, same: dict[str, str]) -> str:
-    """The value at the end of the chain of shared storage."""
-    while value in same:
-        value = same[value]
-    return value
-
-
-def schedule(calls: Sequence[Call], available: set[str], same: dict[str, str]) -> list[Call]:
-    """Execution order: as given, but a node that needs no new memory runs as soon as its inputs exist.
-
-    That frees what it reads early: an accumulator behind each weight gradient, instead of all of them at the end.
-    """
-    ready = {root(name, same) for name in available}
-    order: list[Call] = []
-    waiting = list(calls)
-
-    def run(call: Call) -> None:
-        waiting.remove(call)
-        order.append(call)
-        ready.update(root(v, same) for v in call.writes)
-
-    while waiting:
-        free = [c for c in waiting if _allocates_nothing(c, available, same) and _can_run(c, ready, same)]
-        run(free[0] if free else waiting[0])
-    return order
-
-
-def _allocates_nothing(call: Call, available: set[str], same: dict[str, str]) -> bool:
-    return all(root(v, same) in available for v in call.writes)
-
-
-def _can_run(call: Call, ready: set[str], same: dict[str, str]) -> bool:
-    return all(root(v, same) in ready for v in call.reads)
+def _forget(task: TrainingTask, calls: list[Call], values: dict[str, TensorType], same: dict[str, str]) -> None:
+    """Drop the accumulators' operands that nobody uses now."""
+    used = {value for call in calls for value in call.operands.values()} | set(same.values())
+    for name in [task.reset, *(n for p in task.parameters for n in (p.buffer_out, p.buffer))]:
+        if name not in used:
+            values.pop(name, None)
+            same.pop(name, None)
 
 
 def _call(

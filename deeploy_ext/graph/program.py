@@ -1,4 +1,4 @@
-"""The lowered program: two graphs as scheduled calls, and which values share storage."""
+"""The lowered program: its graphs as calls in execution order, and which values share storage."""
 
 from __future__ import annotations
 
@@ -61,3 +61,15 @@ class Program:
     def entries(self) -> tuple[str, ...]:
         """Names of the entries in execution order."""
         return tuple(dict.fromkeys(call.entry for call in self.calls))
+
+    @property
+    def fused(self) -> bool:
+        """Whether the step updates the parameters itself, so that there is no gradient to accumulate or look at."""
+        return "update" not in self.entries
+
+
+def root(value: str, same: Mapping[str, str]) -> str:
+    """The value at the end of the chain of shared storage."""
+    while value in same:
+        value = same[value]
+    return value

@@ -130,9 +130,10 @@ class Verdict:
         return self.total > 0 and self.errors == 0
 
 
-def compare(task: TrainingTask, golden: Trajectory, measured: Trajectory) -> Verdict:
+def compare(task: TrainingTask, golden: Trajectory, measured: Trajectory, *, fused: bool = False) -> Verdict:
     """Compares every loss, accumulated gradient, update and change of state of a run with the golden run's.
 
+    A run with a ``fused`` update has no gradients; what they were shows in the update of every step.
     What has to be there follows from the task: ``task.spec`` says how many mini-batches and steps, ``task.parameters``
     and ``task.states`` which tensors. Never raises on bad numbers: whatever is missing or malformed is an error counted
     in the verdict.
@@ -144,7 +145,9 @@ def compare(task: TrainingTask, golden: Trajectory, measured: Trajectory) -> Ver
     none: list[Arrays] = []
     return Verdict(
         losses=_losses(golden.losses, measured.losses, batches, task.spec.tolerance),
-        gradients=_tensors(weights, golden.gradients, measured.gradients, batches, none, required=True),
+        gradients=Category()
+        if fused
+        else _tensors(weights, golden.gradients, measured.gradients, batches, none, required=True),
         parameters=_tensors(weights, golden.parameters, measured.parameters, steps, [task.initial], required=True),
         state=_tensors(states, golden.states, measured.states, batches, [task.initial], required=False),
         predictions=_tensors(predicted, golden.predictions, measured.predictions, distinct, none, required=False),

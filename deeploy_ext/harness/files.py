@@ -16,7 +16,7 @@ MANIFEST = "deeployRunner.json"
 """Lists the files of a folder we wrote: such a folder may be replaced, as long as nothing else is in it."""
 
 WEIGHT_SUFFIXES = (".npz", ".onnx")
-FILES = ("--json", "--save-weights")
+FILES = ("--json", "--save-weights", "--plan-html")
 """Options that name a file, not a folder."""
 
 
@@ -143,23 +143,40 @@ def _files(folder: Path) -> list[str]:
 
 
 class Outputs:
-    """The places one run writes: ``--json`` and ``--save-weights`` files, ``--out`` and ``--dump`` folders; None: not asked.
+    """The places one run writes: ``--json``, ``--plan-html`` and ``--save-weights`` files, ``--out`` and ``--dump`` folders;
+    None: not asked.
 
     As a context manager it discards what was not committed, but keeps the dump when a tool failed: it shows what the
     tool was given.
     """
 
-    def __init__(self, *, json_file: str | None, out: str | None, dump: str | None, weights: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        json_file: str | None,
+        out: str | None,
+        dump: str | None,
+        weights: str | None = None,
+        plan_html: str | None = None,
+    ) -> None:
         self.json: OutputFile | None = None
+        self.plan_html: OutputFile | None = None
         self.out: OutputFolder | None = None
         self.dump: OutputFolder | None = None
         self.weights: OutputFile | None = None
         try:
-            places = {"--out": out, "--dump": dump, "--json": json_file, "--save-weights": weights}
+            places = {
+                "--out": out,
+                "--dump": dump,
+                "--json": json_file,
+                "--save-weights": weights,
+                "--plan-html": plan_html,
+            }
             _check_apart({option: _check_place(option, given) for option, given in places.items() if given is not None})
             self.out = None if out is None else OutputFolder("--out", out)
             self.dump = None if dump is None else OutputFolder("--dump", dump)
             self.json = None if json_file is None else OutputFile("--json", json_file)
+            self.plan_html = None if plan_html is None else OutputFile("--plan-html", plan_html)
             if weights is not None and not weights.endswith(WEIGHT_SUFFIXES):
                 raise BadInputError(f"--save-weights: '{weights}' is neither .npz nor .onnx; give a name that ends so.")
             self.weights = None if weights is None else OutputFile("--save-weights", weights)
@@ -175,12 +192,14 @@ class Outputs:
             self.weights.commit()
         if self.dump:
             self.dump.commit()
+        if self.plan_html:
+            self.plan_html.commit()
         if self.json:
             self.json.commit(report)
 
     def discard(self) -> None:
         """Removes all drafts that were not committed."""
-        for place in (self.json, self.out, self.dump, self.weights):
+        for place in (self.json, self.plan_html, self.out, self.dump, self.weights):
             if place is not None:
                 place.discard()
 

@@ -8,15 +8,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from deeploy_ext.errors import EXIT_PASS
-from deeploy_ext.harness.report import SCHEMA, STAGES, CycleReport, cycles_json, plain, traffic_json
-from deeploy_ext.planning.plan import Group, LevelUse, Placement, Plan
+from deeploy_ext.harness.plan_why import EXECUTION
+from deeploy_ext.harness.report import SCHEMA, STAGES, CycleReport, cycles_json, plain, tensors_json, traffic_json
+from deeploy_ext.harness.terminal import moved_line, reload_lines
+from deeploy_ext.planning.plan import Group, Placement, Plan
 from deeploy_ext.planning.target import Target
+from deeploy_ext.planning.traffic import tensor_traffic, title_of
 
 SHOWN = 10
 """Transient storages and nodes listed, unless all are asked for."""
-
-EXECUTION = {"step": "mini-batch", "update": "update", "infer": "inference"}
-"""What one execution of an entry is to a user."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class PlanReport:
         test, target: names, as resolved.
         options: the run's options by name.
         cycles: predicted, one row per tile nest.
-        schedule: name of the node at every schedule position.
+        schedule, operators: name of the node at every schedule position, and its operator type.
         macs: multiply-accumulates of one mini-batch.
         seconds: wall-clock time per stage, and "total".
     """
@@ -38,6 +38,7 @@ class PlanReport:
     plan: Plan
     cycles: CycleReport
     schedule: Sequence[str]
+    operators: Sequence[str]
     macs: int
     seconds: Mapping[str, float]
 
@@ -49,12 +50,16 @@ class PlanReport:
 
 def plan_lines(report: PlanReport, *, everything: bool = False) -> Iterable[str]:
     """The report as lines for people; ``everything`` lists every storage and every node."""
-    plan = report.plan
+    plan, tensors = report.plan, tensor_traffic(report.plan)
     yield f"{report.test} fits {report.target.name} with {plan.options['cores']} cores"
     yield from _table(
         ("memory", "capacity", "used", "lower bound", "gap", "reserved for"),
         [
-            (name, *(f"{size:,}" for size in _sizes(use)), _reserved(report, name, use.reserved))
+            (
+                name,
+                *(f"{size:,}" for size in (use.capacity, use.used, use.lower_bound, use.gap)),
+                reserved_for(report, name),
+            )
             for name, use in sorted(plan.memory.items())
         ],
     )
@@ -72,26 +77,23 @@ def plan_lines(report: PlanReport, *, everything: bool = False) -> Iterable[str]
     )
     if len(groups) < len(plan.groups):
         yield f"  and {len(plan.groups) - len(groups)} cheaper ones; -v lists all"
+    if everything:
+        yield from reload_lines(tensors)
     for entry in plan.entries:
-        what, moved = EXECUTION.get(entry, entry), plan.traffic[entry]
-        hops = f"moves L3-L2 {moved.l3_l2:,} bytes, L2-L1 {moved.l2_l1:,} bytes"
-        yield f"Per {what}: {plan.cycles(entry):,} cycles (predicted, {report.target.model}); {hops}"
+        cycles = f"{plan.cycles(entry):,} cycles (predicted, {report.target.model})"
+        yield f"Per {EXECUTION.get(entry, entry)}: {cycles}; moves {moved_line(tensors, entry)}"
     yield f"Multiply-accumulates: {report.macs:,} per mini-batch"
     yield "Nothing was built or run: no number was compared"
     yield f"Total time: {report.seconds.get('total', 0.0):.2f} s"
 
 
-def _sizes(use: LevelUse) -> tuple[int, ...]:
-    """Capacity, bytes used, the least that live tensors need, and how far the addresses and staging are above that."""
-    return use.capacity, use.used, use.lower_bound, use.used - use.lower_bound
-
-
-def _reserved(report: PlanReport, level: str, size: int) -> str:
-    target, cores = report.target, report.plan.options["cores"]
+def reserved_for(report: PlanReport, level: str) -> str:
+    """Bytes of a level that tensors cannot have, and what they are."""
+    target, cores, size = report.target, report.plan.options["cores"], report.plan.memory[level].reserved
     stacks = f"{cores} worker stacks of {target.worker_stack:,}, controller stack {target.controller_stack:,}"
     parts = {
         "L1": f"{stacks}, runtime {target.runtime_bytes:,}",
-        "L2": f"runtime's code, data and stack {target.code_bytes:,}, {len(report.schedule)} nodes' code and tables",
+        "L2": f"code, tables of {len(report.schedule)} nodes, the controller's stack",
     }
     return f"{size:,}: {parts[level]}" if size and level in parts else f"{size:,}"
 
@@ -113,20 +115,21 @@ def _live(report: PlanReport, placement: Placement) -> str:
 
 def _node(group: Group) -> tuple[str, ...]:
     """A row of the table of nodes."""
-    phases = "+".join(group.phases)
+    buffering = "double" if group.double_buffer else "single"
+    return f"{group.cycles.total:,}", group.entry, title_of(group), tiles_text(group), buffering, bound_by(group)
+
+
+def tiles_text(group: Group) -> str:
+    """Tiles and the loops they split, outermost first: ``8 (co 64/16, oy 16/8)``."""
     split = ", ".join(f"{group.loops[i].name} {group.loops[i].extent}/{group.loops[i].tile}" for i in group.order)
-    tiles = f"{group.tiles} ({split})" if split else "1"
+    return f"{group.tiles} ({split})" if split else "1"
+
+
+def bound_by(group: Group) -> str:
+    """The part of a nest that takes most of its predicted cycles."""
     cycles = group.cycles
     parts = {"compute": cycles.compute, "L2-L1": cycles.dma, "L3-L2": cycles.ram}
-    buffering = "double" if group.double_buffer else "single"
-    return (
-        f"{cycles.total:,}",
-        group.entry,
-        f"{group.node} ({phases})",
-        tiles,
-        buffering,
-        max(parts, key=lambda part: parts[part]),
-    )
+    return max(parts, key=lambda part: parts[part])
 
 
 def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
@@ -144,7 +147,7 @@ def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[st
 
 def plan_report_json(report: PlanReport) -> dict[str, Any]:
     """As :func:`deeploy_ext.harness.report.report_json`, with null for what only a run can say, and ``placements``."""
-    plan = report.plan
+    plan, tensors = report.plan, tensor_traffic(report.plan)
     cycles = cycles_json(report.cycles)
     for row, group in zip(cycles["per_node"], plan.groups, strict=True):
         row |= {"tiles": group.tiles, "double_buffer": group.double_buffer}
@@ -155,13 +158,15 @@ def plan_report_json(report: PlanReport) -> dict[str, Any]:
         "engine": None,
         "options": dict(report.options),
         "checks": None,
+        "gradients": None if "update" in plan.entries else "fused",
         "losses": None,
         "cycles": cycles,
         "predicted": None,
         "counters": None,
         "dispatch": None,
         "memory": {name: asdict(use) for name, use in sorted(plan.memory.items())},
-        "traffic": traffic_json(plan.traffic),
+        "traffic": traffic_json(plan.traffic, tensors),
+        "tensors": tensors_json(tensors),
         "macs": report.macs,
         "placements": [
             {

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any
 
 from deeploy_ext.errors import EXIT_MISMATCH, EXIT_PASS
 from deeploy_ext.harness.compare import Category, Verdict
 from deeploy_ext.planning.plan import LevelUse, Traffic
+from deeploy_ext.planning.traffic import Moved, TensorTraffic, moved_by, title_of
 
 SCHEMA = "deeploy_ext/report/1"
 
@@ -25,8 +27,8 @@ class CycleReport:
     Attributes:
         kind: "predicted" (a cost model's) or "measured" (a simulator's or a board's); never print one as the other.
         model: what the figures come from.
-        minibatch, update, inference: cycles of one mini-batch, of one optimizer step, and of one inference (None: the
-            program has none).
+        minibatch, update, inference: cycles of one mini-batch, of one update (None: it is part of the mini-batch), and of
+            one inference (None: the program has none).
         per_node: entry, node, phases of it (joined by "+") and cycles, in execution order.
         kernel, wait: of each row of ``per_node``: cycles between the barriers that start and end kernels, and cycles of
             waiting for transfers outside kernels; empty where that is not measured.
@@ -35,7 +37,7 @@ class CycleReport:
     kind: str
     model: str
     minibatch: int
-    update: int
+    update: int | None
     inference: int | None
     per_node: tuple[tuple[str, str, str, int], ...]
     kernel: tuple[int, ...] = ()
@@ -53,11 +55,13 @@ class Report:
         expected: engine against what the network's maker says comes out; None where that does not apply.
         repeat: where the second round in the same process differs from the first; None if bit-identical.
         computed, golden: losses of every mini-batch.
+        fused: the update is part of the step: it is compared, and there are no gradients to compare.
         cycles: measured by the engine if it can, else predicted.
         predicted: the cost model's cycles beside measured ones; None if ``cycles`` are those.
         counters: the engine's, of one round of all steps: bodies run of each kind ("gather", "scatter") and more.
         memory: per level, bytes.
         traffic: per entry ("step" is one mini-batch), bytes.
+        tensors: traffic of every tensor.
         macs: multiply-accumulates of one mini-batch.
         seconds: wall-clock time per stage, and "total".
     """
@@ -76,8 +80,10 @@ class Report:
     counters: Mapping[str, int]
     memory: Mapping[str, LevelUse]
     traffic: Mapping[str, Traffic]
+    tensors: Sequence[TensorTraffic]
     macs: int
     seconds: Mapping[str, float]
+    fused: bool = False
 
     @property
     def exit_status(self) -> int:
@@ -103,6 +109,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "engine": report.engine,
         "options": dict(report.options),
         "checks": checks,
+        "gradients": "fused" if report.fused else "compared",
         "losses": {"computed": report.computed, "golden": report.golden},
         "cycles": cycles_json(report.cycles),
         "predicted": cycles_json(report.predicted) if report.predicted else None,
@@ -112,7 +119,8 @@ def report_json(report: Report) -> dict[str, Any]:
             name: {"capacity": use.capacity, "used": use.used, "lower_bound": use.lower_bound}
             for name, use in sorted(report.memory.items())
         },
-        "traffic": traffic_json(report.traffic),
+        "traffic": traffic_json(report.traffic, report.tensors),
+        "tensors": tensors_json(report.tensors),
         "macs": report.macs,
         "seconds": {name: round(report.seconds.get(name, 0.0), 4) for name in (*STAGES, "total")},
         "exit": report.exit_status,
@@ -135,10 +143,46 @@ def cycles_json(cycles: CycleReport) -> dict[str, Any]:
     }
 
 
-def traffic_json(traffic: Mapping[str, Traffic]) -> dict[str, Any]:
+def traffic_json(traffic: Mapping[str, Traffic], tensors: Sequence[TensorTraffic]) -> dict[str, Any]:
     """The traffic of a report as JSON values: that of a mini-batch, and below it that of the other entries."""
-    step, update, infer = (asdict(traffic.get(entry, Traffic(0, 0))) for entry in ("step", "update", "infer"))
-    return {**step, "update": update, "infer": infer}
+
+    def entry_json(entry: str) -> dict[str, int]:
+        moved = moved_by(use for tensor in tensors if tensor.entry == entry for use in tensor.uses)
+        commands = {"l3_l2_commands": moved.l3_l2.commands, "l2_l1_commands": moved.l2_l1.commands}
+        return asdict(traffic.get(entry, Traffic(0, 0))) | commands
+
+    return {**entry_json("step"), "update": entry_json("update"), "infer": entry_json("infer")}
+
+
+def tensors_json(tensors: Sequence[TensorTraffic]) -> list[dict[str, Any]]:
+    """Traffic of every tensor per entry: what its nests fetch and store, the reload factors, and the nests that reload it."""
+
+    def hop(fetched: Moved, stored: Moved, factor: Fraction) -> dict[str, Any]:
+        commands = fetched.commands + stored.commands
+        return {"fetched": fetched.bytes, "stored": stored.bytes, "commands": commands, "factor": round(float(factor), 4)}
+
+    return [
+        {
+            "entry": tensor.entry,
+            "tensor": tensor.value,
+            "level": tensor.home,
+            "bytes": tensor.bytes,
+            "readers": tensor.readers,
+            "l3_l2": hop(tensor.fetched.l3_l2, tensor.stored.l3_l2, tensor.factors[0]),
+            "l2_l1": hop(tensor.fetched.l2_l1, tensor.stored.l2_l1, tensor.factors[1]),
+            "reloads": [
+                {
+                    "nest": title_of(use.group),
+                    "hops": use.reloads,
+                    "factor": round(float(use.factor), 4),
+                    "reasons": [str(reason) for reason in use.reasons],
+                }
+                for use in tensor.uses
+                if use.reloads
+            ],
+        }
+        for tensor in tensors
+    ]
 
 
 def report_text(report: Report) -> str:

@@ -121,7 +121,7 @@ def _cycles(report: Value) -> Iterator[str]:
     yield f"| cycles | {' | '.join(names)} |{' ratio |' if both else ''}"
     yield "|---|" + "--:|" * (len(columns) + both)
     for entry, label in (("minibatch", "mini-batch"), ("update", "update"), ("inference", "inference")):
-        if entry == "inference" and entry not in report["cycles"]:
+        if entry != "minibatch" and entry not in report["cycles"]:
             continue
         counts = [column[entry].count() for column in columns]
         ratio = f" {counts[0] / counts[1] if counts[1] else math.inf:.2f} |" if both else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -11,7 +11,8 @@ from rich.console import Console
 
 from deeploy_ext.harness.compare import RTOL, Category, Finding
 from deeploy_ext.harness.report import CycleReport, Report
-from deeploy_ext.planning.plan import LevelUse, Traffic
+from deeploy_ext.planning.plan import LevelUse
+from deeploy_ext.planning.traffic import TensorTraffic, moved_by, title_of
 
 SHOWN = 5
 """Failing tensors listed per category, unless all are asked for."""
@@ -80,6 +81,8 @@ class Terminal:
         if self.verbosity > 0:
             for text in _nodes(report):
                 self.line(text)
+            for text in reload_lines(report.tensors):
+                self.line(text)
         self.line(f"Total time: {report.seconds.get('total', 0.0):.2f} s")
 
     def _failures(self, name: str, category: Category, report: Report) -> None:
@@ -108,7 +111,10 @@ def _finding(finding: Finding, unit: str, tolerance: float) -> str:
 
 def _figures(report: Report) -> Iterable[str]:
     cycles = report.cycles
-    kinds = ", ".join(f"{category.total} {name}" for name, category in report.verdict.categories().items())
+    counts = {name: f"{category.total} {name}" for name, category in report.verdict.categories().items()}
+    if report.fused:
+        counts["gradients"] = "gradients: fused"
+    kinds = ", ".join(counts.values())
     yield f"Compared with the golden run: {kinds}"
     yield _cycles(cycles)
     if report.predicted:
@@ -119,14 +125,31 @@ def _figures(report: Report) -> Iterable[str]:
         used = ", ".join(f"{who} {report.counters[f'stack_{who}_bytes']:,} bytes" for who in ("worker", "controller"))
         yield f"Most that was used of a stack: {used}"
     for entry, label in (("step", "mini-batch"), ("update", "update")):
-        moved = report.traffic.get(entry, Traffic(0, 0))
-        yield f"Moved per {label}: L3-L2 {moved.l3_l2:,} bytes, L2-L1 {moved.l2_l1:,} bytes"
+        if entry != "update" or not report.fused:
+            yield f"Moved per {label}: {moved_line(report.tensors, entry)}"
     yield "ConvGradX calls: " + ", ".join(f"{name} {report.counters.get(name, 0):,}" for name in ("gather", "scatter", "halo"))
+
+
+def moved_line(tensors: Sequence[TensorTraffic], entry: str) -> str:
+    """What one execution of an entry moves over each hop."""
+    moved = moved_by(use for tensor in tensors if tensor.entry == entry for use in tensor.uses)
+    hops = (("L3-L2", moved.l3_l2), ("L2-L1", moved.l2_l1))
+    return ", ".join(f"{name} {hop.bytes:,} bytes in {hop.commands:,} commands" for name, hop in hops)
+
+
+def reload_lines(tensors: Sequence[TensorTraffic]) -> Iterable[str]:
+    """A line for every nest that fetches more of a tensor than there is of it, the largest excess of bytes first."""
+    uses = [use for tensor in tensors for use in tensor.uses if use.reloads]
+    for use in sorted(uses, key=lambda use: use.bytes - use.once.l2_l1.bytes):
+        why = "; ".join(map(str, use.reasons))
+        where = f"{use.group.entry}: {title_of(use.group)}"
+        yield f"{float(use.factor):>7.2f} times {use.block.value} ({use.bytes:,} bytes), {use.reloads}, {where}: {why}"
 
 
 def _cycles(cycles: CycleReport) -> str:
     inference = f", {cycles.inference:,} per inference" if cycles.inference is not None else ""
-    figures = f"{cycles.minibatch:,} per mini-batch, {cycles.update:,} per update{inference}"
+    update = f", {cycles.update:,} per update" if cycles.update is not None else " with its update"
+    figures = f"{cycles.minibatch:,} per mini-batch{update}{inference}"
     return f"Cycles ({cycles.kind}, {cycles.model}): {figures}"
 
 
@@ -143,4 +166,8 @@ def _nodes(report: Report) -> Iterable[str]:
 
 
 def _memory(memory: Mapping[str, LevelUse]) -> str:
-    return ", ".join(f"{name} {use.used:,} of {use.capacity:,} bytes" for name, use in sorted(memory.items()))
+    def level(name: str, use: LevelUse) -> str:
+        gap = f" ({use.gap:,} above the lower bound)" if use.gap else ""
+        return f"{name} {use.used:,} of {use.capacity:,} bytes{gap}"
+
+    return ", ".join(level(name, use) for name, use in sorted(memory.items()))

@@ -15,7 +15,7 @@ from types import ModuleType
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.operators.spec import Operator
 
-_NOT_OPERATORS = {"nests", "relations", "spec", "table"}
+_NOT_OPERATORS = {"convolution", "nests", "relations", "spec", "table"}
 
 
 def _operators_of(module: ModuleType) -> list[Operator]:

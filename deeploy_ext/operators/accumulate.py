@@ -17,6 +17,7 @@ class InPlaceAccumulatorV2(Operator):
     outputs = ("updated_flag", "buffer_out")
     optional = frozenset({"updated_flag"})
     state = (("buffer", "buffer_out"),)
+    accumulates = "value"
     operand_types = {"reset": ("bool",)}
     function = """(buffer, value, reset) => (updated_flag, buffer_out) {
         not_reset = Not (reset)

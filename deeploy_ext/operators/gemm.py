@@ -62,13 +62,13 @@ class Gemm(Operator):
                 found[2] = build.node("Mul", [found[2], build.constant("beta", np.array(beta, np.float32))])
         return found
 
-    def kernel(self, call: Invocation) -> TeamKernel | None:
+    def kernels(self, call: Invocation) -> tuple[TeamKernel, ...]:
         """Blocks of 4 x 4 sums, where there are such: products of a matrix with a vector are bound by their loads."""
         scales = call.attributes["alpha"], call.attributes["beta"] if call.get("C") else 1.0
         inner = call["A"].shape[0 if call.attributes["transA"] else 1]
         if min(call["Y"].shape) < 4 or inner < 2 or scales != (1.0, 1.0) or call["A"].dtype != np.float32:
-            return None
-        return TeamKernel(("blocked",), "mac_matrix", lambda tile: 0)
+            return ()
+        return (TeamKernel(("blocked",), "mac_matrix", lambda tile: 0),)
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         m, n = call["Y"].shape

@@ -111,13 +111,22 @@ class TeamKernel:
 
     Attributes:
         steps: the steps' names, as the operator's template knows them, in order.
-        work: cost class of one iteration of the phase.
+        work: cost class of one iteration of the phase, or of one of ``multiplied``.
         scratch: bytes of L1 that a tile needs beside its operands, from the iterations per tile of each loop.
+        multiplied: multiplications for a tile, where they are not the phase's iterations.
+        transformed: floats for a tile that are computed before and after them.
     """
 
     steps: tuple[str, ...]
     work: str
     scratch: Callable[[Mapping[str, int]], int]
+    multiplied: Callable[[Mapping[str, int]], int] | None = None
+    transformed: Callable[[Mapping[str, int]], int] | None = None
+
+
+KERNELS = ("fast", "direct", "filtered", "portable")
+"""Which team kernels may be taken: all, those that multiply as often as the operator says, or only others where a node has
+such, or none."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +179,7 @@ class Operator:
         needed: optional outputs that the phases need even when the graph does not use them.
         in_place: (input, output) pairs that *may* share storage because each element is read before it is written.
         state: (input, output) pairs that *must* share storage (buffers updated in place).
+        accumulates: the input that is added to the first state, or overwrites it when a run-time flag says so; None: no such.
         view: the output is the input's storage under another shape (no code).
         constant_inputs: inputs that must be known at compile time (shapes, axes); they never exist in the emitted C.
         operand_types: numpy names of the element types of inputs that are not float32.
@@ -190,6 +200,7 @@ class Operator:
     needed: ClassVar[tuple[str, ...]] = ()
     in_place: ClassVar[tuple[tuple[str, str], ...]] = ()
     state: ClassVar[tuple[tuple[str, str], ...]] = ()
+    accumulates: ClassVar[str | None] = None
     view: ClassVar[bool] = False
     constant_inputs: ClassVar[tuple[str, ...]] = ()
     operand_types: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -214,9 +225,9 @@ class Operator:
         """Gradients of the inputs (None where there is none), emitted through ``build``, from those of the outputs."""
         raise call.refuse("training through this operator", "freeze the layers before it")
 
-    def kernel(self, call: Invocation) -> TeamKernel | None:
-        """A faster body for this use; None: there is only the portable one."""
-        return None
+    def kernels(self, call: Invocation) -> tuple[TeamKernel, ...]:
+        """Faster bodies for this use, no two with the same steps; of several the plan takes the fastest by prediction."""
+        return ()
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         """Loop nests with access relations, in execution order. Empty for views."""

@@ -25,7 +25,7 @@ class Request:
 EXACT_BLOCKS = 400
 """Blocks up to which an exact packing is looked for."""
 
-EXACT_SECONDS = 1.0
+EXACT_SECONDS = 0.3
 """Work of that search, in the solver's own unit, which does not depend on the machine or its load."""
 
 _ORDERS: tuple[Callable[[Request], Any], ...] = (
@@ -45,7 +45,7 @@ def pack(requests: Sequence[Request], room: int | None = None) -> dict[str, int]
     Deterministic: ties go by lifetime, then name.
 
     Source: "greedy by size for offset calculation", Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
-    Inference", 2020.
+    Inference", 2020, which is the first of the orders.
     """
     begin = min((r.first for r in requests), default=0)
     end = max((r.last for r in requests), default=0)

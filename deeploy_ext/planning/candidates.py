@@ -51,11 +51,11 @@ class Unit:
         return {name: "L1" if slot is None else levels[slot] for name, slot in self.slot_of.items()}
 
 
-def units_of(program: Program, owner: Mapping[str, str], fast: bool) -> tuple[Unit, ...]:
-    """The units of a program, one per node; ``owner`` names the storage of every value, ``fast`` as for :func:`nests_of`."""
+def units_of(program: Program, owner: Mapping[str, str], kernels: str) -> tuple[Unit, ...]:
+    """The units of a program, one per node; ``owner`` names the storage of every value, ``kernels`` as for :func:`nests_of`."""
     found: list[Unit] = []
     for position, call in enumerate(program.calls):
-        ways = nests_of(call, fast)
+        ways = nests_of(call, kernels)
         slots: dict[str, int] = {}
         slot_of: dict[str, int | None] = {}
         sizes: dict[str, int] = {}

@@ -11,10 +11,12 @@ from itertools import combinations, product
 
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Call, Program
-from deeploy_ext.operators.spec import Phase, Variant
+from deeploy_ext.operators.spec import KERNELS, Phase, Variant
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import may_share
-from deeploy_ext.planning.nest import Nest, Tiling, make_nest, row_of
+from deeploy_ext.planning.nest import Nest, Tiling, nest_of_group, row_of
 from deeploy_ext.planning.plan import CONTIGUOUS, BlockPlan, BodyPlan, Group, Placement, Plan
+from deeploy_ext.planning.schedule import in_order
 from deeploy_ext.planning.target import Target, load_target
 
 Span = tuple[int, int, str]
@@ -32,7 +34,8 @@ def check_plan(program: Program, plan: Plan) -> None:
         PlanError: names the group or storage, and what does not hold.
     """
     target = load_target(plan.target)
-    _check_memory(plan, target, len(program.calls))
+    _check_memory(plan, target, program)
+    program = in_plan_order(program, plan)
     homes = {value: placement for placement in plan.placements for value in placement.values}
     values = [value for placement in plan.placements for value in placement.values]
     if len(values) != len(set(values)):
@@ -46,12 +49,29 @@ def check_plan(program: Program, plan: Plan) -> None:
         _check_group(call, position, group, plan, homes, target, room)
 
 
-def _check_memory(plan: Plan, target: Target, nodes: int) -> None:
+def in_plan_order(program: Program, plan: Plan) -> Program:
+    """The program with its nodes in the order of the plan's groups, which is proven to be a valid one.
+
+    Raises:
+        PlanError: a node is missing, or runs before one that it has to wait for.
+    """
+    if plan.entries != program.entries:
+        raise _fail("entries", f"{list(plan.entries)} are not the program's {list(program.entries)}")
+    try:
+        return in_order(program, list(dict.fromkeys((group.entry, group.node) for group in plan.groups)))
+    except ValueError as error:
+        raise _fail("order", str(error)) from error
+
+
+def _check_memory(plan: Plan, target: Target, program: Program) -> None:
     """The levels are the target's, what is reserved there is what the program needs, and no more is used than there is."""
     cores = plan.options.get("cores")
     if type(cores) is not int or not 1 <= cores <= target.cores:
         raise _fail("option 'cores'", f"{cores!r} is not a number from 1 to {target.cores}")
-    reserved = target.reserved(cores, nodes)
+    kernels = plan.options.get("kernels")
+    if kernels not in KERNELS:
+        raise _fail("option 'kernels'", f"{kernels!r} is none of {', '.join(KERNELS)}")
+    reserved = target.reserved(cores, code_bytes(program, target, kernels))
     if set(plan.memory) != set(reserved):
         raise _fail("memory", f"{', '.join(plan.memory) or 'no level'} is not {', '.join(reserved)} of target {target.name}")
     for level, use in plan.memory.items():
@@ -75,8 +95,6 @@ def _fail(where: str, what: str) -> PlanError:
 
 def _check_schedule(program: Program, plan: Plan) -> None:
     """Every phase of every node runs once, in order; nothing is asked for that the emitted code cannot do."""
-    if plan.entries != program.entries:
-        raise _fail("entries", f"{list(plan.entries)} are not the program's {list(program.entries)}")
     if plan.prepare:
         raise _fail(f"prepared image '{plan.prepare[0].image}'", "no kernel of this version takes one")
     wanted = [
@@ -87,7 +105,7 @@ def _check_schedule(program: Program, plan: Plan) -> None:
     planned = [(g.entry, g.node, phase) for g in plan.groups for phase in g.phases]
     if wanted != planned:
         missing = [w for w in wanted if w not in planned] or [p for p in planned if p not in wanted] or [("", "", "order")]
-        raise _fail(f"node '{missing[0][1]}'", f"phase '{missing[0][2]}' is not planned exactly once, in the network's order")
+        raise _fail(f"node '{missing[0][1]}'", f"phase '{missing[0][2]}' is not planned exactly once, in the node's order")
 
 
 def _check_placements(program: Program, plan: Plan, homes: dict[str, Placement], target: Target) -> None:
@@ -144,7 +162,7 @@ def _check_group(
 ) -> None:
     where = f"node '{group.node}'"
     phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
-    nest = make_nest(call, tuple(phases[name] for name in group.phases), group.team)
+    nest = nest_of_group(call, group)
     _check_loops(where, nest, group)
     tiling = Tiling(nest, tuple(loop.tile for loop in group.loops))
     if group.team:

@@ -14,6 +14,7 @@ from deeploy_ext.operators.spec import Phase
 from deeploy_ext.planning.nest import Nest, Operand, Tiling, Volume, iterations, loops_of, volume
 from deeploy_ext.planning.plan import AxisPlan, Cycles, LoopPlan
 from deeploy_ext.planning.target import Target
+from deeploy_ext.planning.traffic import hops_of
 
 
 @dataclass(frozen=True)
@@ -53,24 +54,30 @@ def kernel_features(tiling: Tiling, machine: Machine) -> dict[str, float]:
 
     ``body``: once for each tile and phase, by the phase's class of work: its first instructions, which are not in the cache,
     and its last worker. ``iteration``: of the innermost loop; of what does not multiply matrices for each operand that is
-    streamed. ``row``: for each run of the innermost loop, where there are several. ``copy``: floats of padded tiles.
-    Those of work are given for the target's own number of cores.
+    streamed. ``row``: for each run of the innermost loop, where there are several. ``copy``: floats of padded tiles;
+    ``transform``: those that minimal filtering computes around its products. Those of work are given for the target's own
+    number of cores.
     """
     kernel, slower = tiling.nest.kernel, machine.target.cores / machine.cores
     tiles = math.prod(loop.count for loop in tiling.loop_plans())
     if kernel:
-        work = iterations(tiling.nest.phases[0]) * slower
-        floats = tiling.scratch / 4 if len(kernel.steps) > 1 else 0  # others copy as they go
-        return {f"body.{kernel.work}": tiles, "copy": tiles * floats * slower, f"iteration.{kernel.work}": work}
-    found: defaultdict[str, float] = defaultdict(float)
+        sizes = tiling.sizes
+        work = tiles * kernel.multiplied(sizes) if kernel.multiplied else iterations(tiling.nest.phases[0])
+        found = {f"body.{kernel.work}": float(tiles), f"iteration.{kernel.work}": work * slower}
+        if kernel.transformed:
+            found["transform"] = tiles * kernel.transformed(sizes) * slower
+        elif len(kernel.steps) > 1:  # others copy as they go
+            found["copy"] = tiles * tiling.scratch / 4 * slower
+        return found
+    all_phases: defaultdict[str, float] = defaultdict(float)
     for phase in tiling.nest.phases:
         _, share = core_loop(phase, tiling.nest, tiling.tiles, machine.cores)
         times = iterations(phase) * slower / share
-        found[f"body.{phase.work}"] += tiles
-        found[f"iteration.{phase.work}"] += times * (1 if phase.work.startswith("mac") else streams(phase))
+        all_phases[f"body.{phase.work}"] += tiles
+        all_phases[f"iteration.{phase.work}"] += times * (1 if phase.work.startswith("mac") else streams(phase))
         if len(phase.loops) > 1 and not phase.work.startswith("mac"):
-            found["row"] += times / phase.loops[-1].extent
-    return dict(found)
+            all_phases["row"] += times / phase.loops[-1].extent
+    return dict(all_phases)
 
 
 def compute_cycles(tiling: Tiling, machine: Machine) -> float:
@@ -101,20 +108,19 @@ def operand_transfers(operand: Operand, home: str, stage: str, moved: Volume, wh
     """Transfers of one operand: ``moved`` tiles between home (or stage) and L1, ``whole`` bytes if staged as a whole."""
     if home == "L1":
         return Transfers()
-    costs = target.costs
+    hops, costs = hops_of(home, stage, moved, whole), target.costs
     times = operand.loaded + operand.stored
-    commands = moved.boxes if stage == "tile" else moved.commands
     dma = Transfers(
-        dma_cycles=times * (moved.bytes / costs["dma.bytes_per_cycle"] + commands * costs["dma.command_cycles"]),
-        dma_bytes=times * moved.bytes,
+        dma_cycles=times
+        * (hops.l2_l1.bytes / costs["dma.bytes_per_cycle"] + hops.l2_l1.commands * costs["dma.command_cycles"]),
+        dma_bytes=times * hops.l2_l1.bytes,
     )
     if stage == "none":
         return dma
-    size, runs = (whole, 1) if stage == "whole" else (moved.bytes, moved.commands)
     per_byte = operand.loaded / costs["ram.bytes_per_cycle_read"] + operand.stored / costs["ram.bytes_per_cycle_write"]
     ram = Transfers(
-        ram_cycles=size * per_byte + times * runs * costs["ram.command_cycles"],
-        ram_bytes=times * size,
+        ram_cycles=hops.l3_l2.bytes * per_byte + times * hops.l3_l2.commands * costs["ram.command_cycles"],
+        ram_bytes=times * hops.l3_l2.bytes,
     )
     return dma + ram
 

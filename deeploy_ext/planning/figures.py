@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import Machine, Transfers, compute_cycles, operand_transfers, predict
-from deeploy_ext.planning.nest import Tiling, make_nest, volume
+from deeploy_ext.planning.nest import Tiling, nest_of_group, volume
 from deeploy_ext.planning.plan import Cycles, Group, LevelUse, Placement, Plan, Traffic
 from deeploy_ext.planning.storage import lower_bound
 from deeploy_ext.planning.target import Target
@@ -23,21 +24,41 @@ def memory_use(
     reserved: Mapping[str, int],
     target: Target,
 ) -> dict[str, LevelUse]:
-    """Bytes used per level: the highest address in use, plus what is reserved; and the largest sum of live bytes."""
+    """Bytes used per level: the highest address in use, plus what is reserved; and the largest sum of live bytes.
+
+    Staging buffers live while their nest runs. What a nest has in L1 is its own choice, so there the bound is what is used.
+    """
     found: dict[str, LevelUse] = {}
     for name, level in target.levels.items():
         here = [p for p in placements if p.level == name]
         ends = [p.address + level.align(p.bytes) for p in here]
-        bound = lower_bound({p.storage: (level.align(p.bytes), p.first, p.last) for p in here})
+        live = {p.storage: (level.align(p.bytes), p.first, p.last) for p in here}
         extra = reserved[name]
         if name == "L1":
             ends += [slot + b.bytes for g in groups for b in g.blocks for slot in b.slots]
             ends += [g.scratch + level.align(g.scratch_bytes) for g in groups]
             extra -= target.runtime_bytes  # the runtime's state is the start of the block
-            bound = max(ends, default=0)
+            live = {"blocks": (max(ends, default=0), 0, 0)}
         elif name == "L2":
             ends += [slot + b.stage_bytes for g in groups for b in g.blocks for slot in b.stage_slots]
+            live |= {f"stage {at}": (size, at, at) for at, size in staged_bytes(groups).items()}
+        bound = lower_bound(live)
         found[name] = LevelUse(capacity[name], reserved[name], max(ends, default=0) + extra, bound + extra)
+    return found
+
+
+def positions_of(groups: Sequence[Group]) -> tuple[int, ...]:
+    """Schedule position of every nest: nests of one node, one after the other, share it."""
+    at: dict[tuple[str, str], int] = {}
+    return tuple(at.setdefault((group.entry, group.node), len(at)) for group in groups)
+
+
+def staged_bytes(groups: Sequence[Group]) -> dict[int, int]:
+    """Bytes of L2 that staging buffers take at each schedule position."""
+    found: dict[int, int] = {}
+    for group, position in zip(groups, positions_of(groups), strict=True):
+        size = sum(block.stage_bytes * len(block.stage_slots) for block in group.blocks)
+        found[position] = max(found.get(position, 0), size)
     return found
 
 
@@ -53,8 +74,7 @@ def group_figures(
     call: Call, group: Group, homes: Mapping[str, Placement], program: Program, machine: Machine
 ) -> tuple[Transfers, Cycles]:
     """Transfers and predicted cycles of one group, from its tile sizes, order, buffering and staging."""
-    phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
-    nest = make_nest(call, tuple(phases[name] for name in group.phases), group.team)
+    nest = nest_of_group(call, group)
     tiling = Tiling(nest, tuple(loop.tile for loop in group.loops))
     transfers = Transfers()
     for operand, block in zip(nest.operands, group.blocks, strict=True):
@@ -76,7 +96,7 @@ def with_figures(plan: Plan, program: Program, target: Target, capacity: Mapping
     groups = tuple(replace(g, cycles=cycles) for g, (_, cycles) in zip(plan.groups, made, strict=True))
     moved = [(g.entry, transfers) for g, (transfers, _) in zip(groups, made, strict=True)]
     capacities = {name: capacity.get(name) or use.capacity for name, use in plan.memory.items()}
-    reserved = target.reserved(cores, len(program.calls))
+    reserved = target.reserved(cores, code_bytes(program, target, plan.options["kernels"]))
     return replace(
         plan,
         options=plan.options | {"l1": capacities["L1"], "l2": capacities["L2"]},

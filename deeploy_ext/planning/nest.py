@@ -15,7 +15,7 @@ import numpy as np
 from deeploy_ext.graph.program import Call
 from deeploy_ext.operators.relations import Affine
 from deeploy_ext.operators.spec import Access, Loop, Phase, TeamKernel
-from deeploy_ext.planning.plan import AxisPlan, LoopPlan
+from deeploy_ext.planning.plan import AxisPlan, Group, LoopPlan
 
 
 @dataclass(frozen=True)
@@ -66,21 +66,37 @@ def macs(call: Call) -> int:
     return sum(iterations(phase) for phase in phases if phase.work.startswith("mac"))
 
 
-def nests_of(call: Call, fast: bool = True) -> tuple[tuple[Nest, ...], ...]:
-    """The ways to run a node: all phases in one nest, or (several phases) one nest after the other.
+def kernels_of(call: Call, which: str) -> tuple[TeamKernel, ...]:
+    """The team kernels of a node, as far as one of :data:`~deeploy_ext.operators.spec.KERNELS` allows them."""
+    found = call.invocation.operator.kernels(call.invocation) if which != "portable" else ()
+    if which == "fast":
+        return found
+    return tuple(kernel for kernel in found if (kernel.multiplied is None) == (which == "direct")) or found
 
-    ``fast`` prefers team kernels to the portable bodies.
+
+def nests_of(call: Call, kernels: str = "fast") -> tuple[tuple[Nest, ...], ...]:
+    """The ways to run a node: with each of its team kernels (see :func:`kernels_of`) or the portable bodies, all phases in one
+    nest or (several phases) one nest after the other.
     """
     phases = call.invocation.operator.phases(call.invocation)
-    joint = (make_nest(call, phases, fast),)
-    return (joint,) if len(phases) == 1 else (joint, tuple(make_nest(call, (phase,), fast) for phase in phases))
+    joint = (make_nest(call, phases),)
+    if len(phases) > 1:
+        return joint, tuple(make_nest(call, (phase,)) for phase in phases)
+    return tuple((make_nest(call, phases, kernel),) for kernel in kernels_of(call, kernels)) or (joint,)
 
 
-def make_nest(call: Call, phases: tuple[Phase, ...], fast: bool = True) -> Nest:
+def nest_of_group(call: Call, group: Group) -> Nest:
+    """The nest that a group of the plan runs: its phases, with the team kernel whose steps it names."""
+    phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
+    steps = tuple(body.variant for body in group.bodies if body.team)
+    kernels = {kernel.steps: kernel for kernel in call.invocation.operator.kernels(call.invocation)} if steps else {}
+    return make_nest(call, tuple(phases[name] for name in group.phases), kernels.get(steps))
+
+
+def make_nest(call: Call, phases: tuple[Phase, ...], kernel: TeamKernel | None = None) -> Nest:
     """The nest of some phases of a node; see :func:`nests_of`."""
     loops = tuple({loop.name: loop for phase in phases for loop in phase.loops}.values())
     splittable = tuple(_splittable(loop.name, phases) for loop in loops)
-    kernel = call.invocation.operator.kernel(call.invocation) if fast and len(phases) == 1 else None
     return Nest(call, phases, loops, splittable, _operands(call, phases), kernel)
 
 
@@ -146,11 +162,15 @@ class Tiling:
         )
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """Iterations of each loop in the largest tile, by name."""
+        return {loop.name: tile for loop, tile in zip(self.nest.loops, self.tiles, strict=True)}
+
+    @property
     def scratch(self) -> int:
         """Bytes of scratch that the largest tile needs."""
         kernel = self.nest.kernel
-        sizes = {loop.name: tile for loop, tile in zip(self.nest.loops, self.tiles, strict=True)}
-        return kernel.scratch(sizes) if kernel else 0
+        return kernel.scratch(self.sizes) if kernel else 0
 
     def axes(self, operand: Operand) -> tuple[AxisPlan, ...]:
         """Regions of every axis of an operand, for every combination of tiles that changes them."""
@@ -231,10 +251,8 @@ class Volume:
 
 def volume(axes: Sequence[AxisPlan], item: int, loops: Sequence[LoopPlan], order: Sequence[int]) -> Volume:
     """Transfers of one operand over the whole nest: a box is moved each time it differs from the tile before."""
-    depends = {i for axis in axes for i in axis.loops}
-    inner = max((place for place, i in enumerate(order) if i in depends), default=-1)
-    repeats = math.prod(loops[i].count for i in order[: inner + 1] if i not in depends)
-    moved = sorted(depends)
+    repeats = math.prod(loops[i].count for i in repeating_loops(axes, order))
+    moved = sorted({i for axis in axes for i in axis.loops})
     boxes = elements = commands = 0
     if all(len(axis.loops) <= 1 for axis in axes) and len(moved) == sum(len(axis.loops) for axis in axes):
         boxes = math.prod(loops[i].count for i in moved)
@@ -248,6 +266,13 @@ def volume(axes: Sequence[AxisPlan], item: int, loops: Sequence[LoopPlan], order
             elements += math.prod(sizes)
             commands += commands_per_box(sizes, [axis.extent for axis in axes]) if math.prod(sizes) else 0
     return Volume(boxes * repeats, elements * item * repeats, commands * repeats)
+
+
+def repeating_loops(axes: Sequence[AxisPlan], order: Sequence[int]) -> tuple[int, ...]:
+    """Loops that do not change an operand's box but whose every tile moves it anew: inside them it has changed meanwhile."""
+    depends = {i for axis in axes for i in axis.loops}
+    inner = max((place for place, i in enumerate(order) if i in depends), default=-1)
+    return tuple(i for i in order[: inner + 1] if i not in depends)
 
 
 def row_of(axis: AxisPlan, loops: Sequence[LoopPlan], at: Mapping[int, int]) -> int:

@@ -192,6 +192,11 @@ class LevelUse:
     used: int
     lower_bound: int
 
+    @property
+    def gap(self) -> int:
+        """Bytes above the lower bound."""
+        return self.used - self.lower_bound
+
 
 @dataclass(frozen=True)
 class Traffic:

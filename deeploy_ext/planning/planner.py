@@ -10,6 +10,7 @@ from deeploy_ext.errors import BadInputError, InfeasibleError
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.operators.spec import Phase
 from deeploy_ext.planning.candidates import kind_of, units_of
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import Machine, Transfers, core_loop
 from deeploy_ext.planning.decision import Setting, decide
 from deeploy_ext.planning.figures import memory_use, total_traffic
@@ -38,7 +39,7 @@ class _Planner:
         self.capacity = {name: level.capacity for name, level in target.levels.items()}
         self.capacity["L1"] = options.l1 or self.capacity["L1"]
         self.capacity["L2"] = options.l2 or self.capacity["L2"]
-        self.reserved = target.reserved(self.cores, len(program.calls))
+        self.reserved = target.reserved(self.cores, code_bytes(program, target, options.kernels))
         self.blocks_base = target.runtime_bytes + sum(self._aligned_l1(self._size(a)) for a in program.arguments)
         self.l1_arena = self.capacity["L1"] - self.reserved["L1"] + target.runtime_bytes - self.blocks_base
         self.room = {name: self.capacity[name] - self.reserved[name] for name in self.capacity}
@@ -88,7 +89,7 @@ class _Planner:
         return levels, placements, choices, [base] * len(choices)
 
     def _setting(self, greedy: dict[str, str]) -> Setting:
-        units = units_of(self.program, self.owner, self.options.kernels == "fast")
+        units = units_of(self.program, self.owner, self.options.kernels)
         stage = self.room["L2"] - self._end_of_l2(place(self.storages, greedy, self.target, self.room))
         return Setting(
             units, self.storages, self.machine, self.l1_arena, self.room, self.options.double_buffer,
@@ -163,7 +164,7 @@ class _Planner:
         return min((c for c in found if c), key=lambda c: c.cycles.total, default=None)
 
     def _nests(self, call: Call) -> tuple[tuple[Nest, ...], ...]:
-        return nests_of(call, self.options.kernels == "fast")
+        return nests_of(call, self.options.kernels)
 
     def _memo_key(self, call: Call, levels: dict[str, str]) -> Any:
         """Nodes of the same operator, attributes, shapes and levels get the same tiles."""

@@ -43,12 +43,15 @@ def storages_of(program: Program) -> tuple[dict[str, str], tuple[Storage, ...]]:
             positions.setdefault(owner[value], []).append(position)
     persistent = {owner[value] for value in program.persistent}
     last = len(program.calls) - 1
+    members_of: dict[str, list[str]] = {}
+    for value in program.values:
+        members_of.setdefault(owner[value], []).append(value)
     storages: list[Storage] = []
     for name in dict.fromkeys(owner.values()):
         used = positions.get(name, [])
         if name in program.arguments or not (used or name in persistent):
             continue
-        members = tuple(v for v in program.values if owner[v] == name)
+        members = tuple(members_of[name])
         size = max(program.values[v].bytes for v in members)
         keeps = name in persistent
         storages.append(Storage(name, size, members, 0 if keeps else min(used), last if keeps else max(used), keeps, len(used)))
@@ -63,6 +66,9 @@ def _share(program: Program) -> dict[str, str]:
         while end in program.same:
             end = program.same[end]
         owner[value] = end
+    members: dict[str, list[str]] = {}
+    for value, name in owner.items():
+        members.setdefault(name, []).append(value)
     last_read: dict[str, int] = {}
     for position, call in enumerate(program.calls):
         for value in call.reads:
@@ -78,15 +84,11 @@ def _share(program: Program) -> dict[str, str]:
             if owner[after] in {owner[v] for v in call.reads}:
                 continue
             last_read[owner[before]] = last_read.get(owner[after], position)
-            _merge(owner, owner[after], owner[before])
+            moved = members.pop(owner[after])
+            members[owner[before]] += moved
+            owner.update(dict.fromkeys(moved, owner[before]))
             break
     return owner
-
-
-def _merge(owner: dict[str, str], old: str, new: str) -> None:
-    for value, name in owner.items():
-        if name == old:
-            owner[value] = new
 
 
 def lower_bound(storages: Mapping[str, tuple[int, int, int]]) -> int:

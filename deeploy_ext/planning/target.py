@@ -45,6 +45,7 @@ class Target:
         cores: worker cores of the cluster.
         fpus: floating-point units that they share.
         runtime_bytes: L1 bytes of the runtime's own state.
+        code: bytes of L2 that a program takes, of ``[code]`` and ``[code.kernel]``, the latter named ``kernel.<class>``.
         costs: numbers of ``[dma]``, ``[ram]``, ``[cycles]`` in cycles and bytes per cycle, by name; those of
             ``[cycles.body]`` and ``[cycles.iteration]`` are named ``body.<class>`` and ``iteration.<class>``.
         power_gpio: pin of the board that tells a power meter when the cluster works.
@@ -59,19 +60,18 @@ class Target:
     controller_stack: int
     worker_stack: int
     runtime_bytes: int
-    code_bytes: int
-    code_bytes_per_node: int
+    code: Mapping[str, int]
     levels: Mapping[str, Level]
     costs: Mapping[str, float]
     folder: Path
     power_gpio: int
     operating_points: tuple[OperatingPoint, ...]
 
-    def reserved(self, cores: int, nodes: int) -> dict[str, int]:
-        """Bytes per level that tensors cannot have: in L1 stacks and runtime state, in L2 the code of that many nodes."""
+    def reserved(self, cores: int, code: int) -> dict[str, int]:
+        """Bytes per level that tensors cannot have: in L1 stacks and runtime state, in L2 so many of ``code``."""
         return {
             "L1": self.controller_stack + cores * self.worker_stack + self.runtime_bytes,
-            "L2": self.code_bytes + nodes * self.code_bytes_per_node,
+            "L2": code,
             "L3": 0,
         }
 
@@ -91,7 +91,7 @@ def load_target(name: str) -> Target:
         raise BadInputError(f"unknown target '{name}'; available: {', '.join(target_names())}.")
     folder = resource("targets", name)
     data: dict[str, Any] = tomllib.loads((folder / "target.toml").read_text())
-    l1, l2 = data["levels"]["L1"], data["levels"]["L2"]
+    l1, code = data["levels"]["L1"], data["code"]
     levels = {n: Level(n, v["capacity"], v["alignment"]) for n, v in data["levels"].items()}
     costs = {f"{table}.{key}": float(value) for table in ("dma", "ram") for key, value in data[table].items()}
     cycles = data["cycles"]
@@ -105,8 +105,10 @@ def load_target(name: str) -> Target:
         controller_stack=l1["controller_stack"],
         worker_stack=l1["worker_stack"],
         runtime_bytes=l1["runtime"],
-        code_bytes=l2["code"],
-        code_bytes_per_node=l2["code_per_node"],
+        code={
+            **{key: value for key, value in code.items() if key != "kernel"},
+            **{f"kernel.{key}": value for key, value in code["kernel"].items()},
+        },
         levels=levels,
         costs=costs,
         folder=folder,

@@ -66,9 +66,9 @@ static void point_into(const unsigned char *batch, const void *tensors[], int co
         tensors[i] = batch;
 }
 
-/* step: forward, loss, backward and accumulation of one mini-batch; update: the optimizer. Here every mini-batch is a step
- * of its own, so that each begins with reset = true. For steps of several, pass true for the first only and update after
- * the last. Returns the mean loss.
+/* train: forward, loss, backward and update with the gradients of one mini-batch. Steps of several mini-batches are net_step,
+ * with reset = true for the first only, and net_update after the last; a folder that was made for steps of one has only
+ * net_train, which needs no memory for sums of gradients. Returns the mean loss.
  */
 static double train_epoch(const unsigned char *data, size_t batches, size_t batch_bytes, float rate)
 {
@@ -77,9 +77,8 @@ static double train_epoch(const unsigned char *data, size_t batches, size_t batc
         const void *tensors[NET_DATA_COUNT];
         float loss;
         point_into(data + i * batch_bytes, tensors, NET_DATA_COUNT);
-        net_step(tensors, true);
+        net_train(tensors, rate);
         net_read(tensor_of(NET_LOSS), &loss);
-        net_update(rate);
         sum += (double)loss;
     }
     return sum / (double)batches;

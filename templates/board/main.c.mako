@@ -274,7 +274,11 @@ static unsigned check_loss(int step, int mini_batch)
 int main(void)
 {
     static const void *const in_place[NET_DATA_COUNT]; /* NULL: fill() has put the data into the tensors */
+% if fused:
+    static entry_t step_entry = {.name = "step"};
+% else:
     static entry_t step_entry = {.name = "step"}, update_entry = {.name = "update"};
+% endif
 % if inference:
     static entry_t infer_entry = {.name = "infer"};
 % endif
@@ -294,13 +298,19 @@ int main(void)
         for (int i = 0; i < MINI_BATCHES_PER_STEP; ++i) {
             load_mini_batch(mini_batch++);
             begin(&step_entry);
+% if fused:
+            net_train(in_place, learning_rate);
+% else:
             net_step(in_place, i == 0);
+% endif
             end(&step_entry);
             wrong += check_loss(step, i);
         }
+% if not fused:
         begin(&update_entry);
         net_update(learning_rate);
         end(&update_entry);
+% endif
     }
 % if inference:
     load_mini_batch(0);
@@ -311,7 +321,9 @@ int main(void)
     net_close();
 
     print_cycles(&step_entry);
+% if not fused:
     print_cycles(&update_entry);
+% endif
 % if inference:
     print_cycles(&infer_entry);
 % endif

@@ -11,7 +11,11 @@
 #include "hal_host.h"
 #endif
 
+% if "update" in entries:
 enum { STEPS = ${task.spec.steps}, MINI_BATCHES_PER_STEP = ${task.spec.accumulation} };
+% else:
+enum { STEPS = ${task.spec.steps} };
+% endif
 static const float learning_rate = ${c_float(task.spec.learning_rate)};
 
 static _Noreturn void fail(const char *what, const char *name)
@@ -71,14 +75,23 @@ static void open_network(const char *folder)
     write_weights(folder);
 }
 
+% if "update" in entries:
 /* One mini-batch; its tensors stand one after the other. Returns the loss. */
 static float step(const unsigned char *batch, bool first_of_step)
+% else:
+/* One mini-batch and the update with its gradients; its tensors stand one after the other. Returns the loss. */
+static float train(const unsigned char *batch)
+% endif
 {
     const void *data[NET_DATA_COUNT];
     float loss;
     for (int i = 0; i < NET_DATA_COUNT; batch += net_tensors[i++].bytes)
         data[i] = batch;
+% if "update" in entries:
     net_step(data, first_of_step);
+% else:
+    net_train(data, learning_rate);
+% endif
     net_read(find(NET_LOSS), &loss);
     return loss;
 }
@@ -146,10 +159,15 @@ int main(int count, char *arguments[])
 
     open_network(folder);
     size_t batch = 0;
+% if "update" in entries:
     for (int i = 0; i < STEPS; ++i) {
         for (int j = 0; j < MINI_BATCHES_PER_STEP; ++j, batch = (batch + 1) % batches)
             printf("step %d mini-batch %d loss %.9g\n", i + 1, j + 1, (double)step(data + batch * batch_bytes, j == 0));
         net_update(learning_rate);
+% else:
+    for (int i = 0; i < STEPS; ++i, batch = (batch + 1) % batches) {
+        printf("step %d mini-batch 1 loss %.9g\n", i + 1, (double)train(data + batch * batch_bytes));
+% endif
         printf("step %d update with learning rate %g\n", i + 1, (double)learning_rate);
     }
 % if "infer" in entries:

@@ -12,6 +12,7 @@ from bad_case import OUTPUTS, Case
 
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.schedule import scheduled
 from support import FIXED_L1, GAP9, task_of
 
 NET = ("-t", "SimpleMLP")
@@ -21,7 +22,19 @@ AGAIN = ("plan", "--dump")
 
 @cache
 def _plan(name: str = "SimpleMLP") -> str:
-    return make_plan(lower(task_of(name)), GAP9, PlanOptions(promote=True, l1=FIXED_L1 + 1_760)).to_json()
+    return make_plan(scheduled(lower(task_of(name))), GAP9, PlanOptions(promote=True, l1=FIXED_L1 + 1_760)).to_json()
+
+
+@cache
+def _fused() -> str:
+    """A plan without an update of its own, which a network with several mini-batches per step must have."""
+    program = scheduled(lower(task_of("SimpleMLP", accumulation=1), fuse=True))
+    return make_plan(program, GAP9, PlanOptions(promote=True)).to_json()
+
+
+def _swapped(data: dict[str, Any]) -> None:
+    groups = data["groups"]
+    groups[0], groups[1] = groups[1], groups[0]
 
 
 def _text(name: str, make: Callable[[], str | bytes], *words: str) -> Case:
@@ -89,6 +102,8 @@ CASES: tuple[Case, ...] = (
     _edit("with an unknown key in a group", _set(("groups", 0, "speed"), 3)),
     _edit("without a group", lambda data: data["groups"].pop()),
     _edit("with a group twice", lambda data: data["groups"].append(data["groups"][-1])),
+    _edit("with two nodes swapped", _swapped, "has to wait for", "plan again"),
+    _text("with a fused update for several mini-batches", _fused, "entries", "plan again"),
     _edit("without a placement", lambda data: data["placements"].pop()),
     _edit("with a larger tile", lambda data: _tiled(data)["loops"][_tiled(data)["order"][0]].update(tile=10**6)),
     _edit("with a tile of zero", lambda data: _tiled(data)["loops"][_tiled(data)["order"][0]].update(tile=0)),

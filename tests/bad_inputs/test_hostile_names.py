@@ -124,10 +124,10 @@ def test_hostile_places_are_used_as_they_are_called(name: str, work: Path, capfd
     onnx.save(dense(), work / "net/model.onnx")
     folder = f"t{name}"
     (work / "net").rename(work / folder)
-    places = [f"--out=o{name}", f"--dump={name}", f"--json=j{name}"] if name.startswith("-") else []
-    places = places or ["--out", f"o{name}", "--dump", name, "--json", f"j{name}"]
+    places = [f"--out=o{name}", f"--dump={name}", f"--json=j{name}", f"--plan-html=h{name}"] if name.startswith("-") else []
+    places = places or ["--out", f"o{name}", "--dump", name, "--json", f"j{name}", "--plan-html", f"h{name}"]
     assert main(["-t", folder, *places]) == 0, capfd.readouterr()
-    assert_only(work, folder, f"o{name}", name, f"j{name}")
+    assert_only(work, folder, f"o{name}", name, f"j{name}", f"h{name}")
     assert [path.name for path in sorted((work / folder).iterdir())] == ["build.py", "model.onnx", "test.toml"]
     code = code_of((work / f"o{name}" / "net.c").read_text(encoding="ascii"))
     assert "planted" not in code

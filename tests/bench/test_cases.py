@@ -29,7 +29,7 @@ def test_chunks_hold_all_cases_in_order() -> None:
     parts = list(chunks(cases))
     assert [case for part in parts for case in part] == cases
     assert len(parts) > 1
-    assert GAP9.levels["L2"].capacity - GAP9.code_bytes > CHUNK
+    assert GAP9.levels["L2"].capacity - GAP9.code["runtime"] > CHUNK
 
 
 @pytest.mark.parametrize(

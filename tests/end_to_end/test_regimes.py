@@ -12,7 +12,7 @@ import pytest
 from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.training.network import NetworkBuilder
 from deeploy_ext.training.task import TrainingSpec
-from support import CODE, FIXED_L1, assert_right, planned, task_from, trained
+from support import FIXED_L1, assert_right, planned, task_from, trained
 
 SPEC = TrainingSpec(steps=2, accumulation=2, learning_rate=0.05, seed=3)
 
@@ -48,7 +48,7 @@ REGIMES: dict[str, dict[str, Any]] = {
     "whole": {"promote": True},
     "tiles": {"l1": FIXED_L1 + 760, "promote": True},
     "portable kernels": {"l1": FIXED_L1 + 760, "promote": True, "kernels": "portable"},
-    "smallest tiles, staged, double-buffered": {"l1": FIXED_L1 + 260, "l2": CODE + 35_424, "double_buffer": True},
+    "smallest tiles, staged, double-buffered": {"l1": FIXED_L1 + 260, "l2_room": 16_000, "double_buffer": True},
 }
 
 

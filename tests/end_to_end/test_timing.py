@@ -10,7 +10,7 @@ import pytest
 from deeploy_ext.engines.host import HostEngine
 from deeploy_ext.errors import ToolError
 from deeploy_ext.harness.compare import identical
-from support import CODE, FIXED_L1, assert_right, emitted, golden_of, planned, task_of, trained
+from support import FIXED_L1, assert_right, emitted, golden_of, planned, task_of, trained
 
 SMALL: dict[str, Any] = {"l1": FIXED_L1 + 1_260, "double_buffer": True}
 
@@ -18,8 +18,8 @@ SMALL: dict[str, Any] = {"l1": FIXED_L1 + 1_260, "double_buffer": True}
 @pytest.mark.parametrize(
     ("net", "options"),
     [
-        ("TinyCNN", {**SMALL, "l2": CODE + 45_424}),
-        ("TinyCNN", {"l1": FIXED_L1 + 1_260, "l2": CODE + 27_424, "promote": True}),
+        ("TinyCNN", {**SMALL, "l2_room": 25_424}),
+        ("TinyCNN", {"l1": FIXED_L1 + 1_260, "l2_room": 7_424, "promote": True}),
         ("TinyAutoencoder", {**SMALL, "promote": True}),
         ("ResNet8", {"l1": 24_000, "l2": 400_000, "promote": True, "double_buffer": True}),
     ],

@@ -20,6 +20,7 @@ int net_init(void);
 void net_close(void);
 void net_write_part(const net_tensor_t *tensor, uint32_t offset, const void *source, uint32_t bytes);
 void net_read_part(const net_tensor_t *tensor, uint32_t offset, void *destination, uint32_t bytes);
+#define NET_FUSED_UPDATE 0
 void net_step(const void *const data[NET_DATA_COUNT], bool reset);
 void net_update(float learning_rate);
 #endif

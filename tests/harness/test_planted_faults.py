@@ -88,6 +88,44 @@ def test_one_tile_missing_fails(run: Run) -> None:
             assert compare(task, golden, measured).gradients.errors == 1, parameter.weight
 
 
+def without_gradients(golden: Trajectory) -> Trajectory:
+    """What a program with a fused update leaves."""
+    measured = copy.deepcopy(golden)
+    measured.gradients.clear()
+    return measured
+
+
+def test_fused_no_update_and_flipped_signs_fail(run: Run) -> None:
+    task, golden, _ = run
+    assert compare(task, golden, without_gradients(golden), fused=True).passed
+    assert not compare(task, golden, without_gradients(golden)).passed
+    for factor in (0, -1):
+        measured = without_gradients(golden)
+        for step in measured.parameters:
+            step.update({n: (task.initial[n] + factor * (v - task.initial[n])).astype(v.dtype) for n, v in step.items()})
+        verdict = compare(task, golden, measured, fused=True)
+        assert verdict.parameters.errors >= 0.8 * verdict.parameters.total
+        assert (verdict.gradients.errors, verdict.gradients.total) == (0, 0)
+
+
+def test_fused_one_tile_of_an_update_missing_fails(run: Run) -> None:
+    """A quarter of the first axis of one weight is not updated in the last step, whichever weight it is."""
+    task, golden, _ = run
+    changes = {n: golden.parameters[-1][n] - golden.parameters[-2][n] for n in golden.parameters[-1]}
+    largest = max(float(np.abs(change).max()) for change in changes.values())
+    found = 0
+    for name, change in changes.items():
+        measured = without_gradients(golden)
+        weight = measured.parameters[-1][name]
+        rows = max(1, weight.shape[0] // 4)
+        weight[:rows] = golden.parameters[-2][name][:rows]
+        rounding = 3 * np.spacing(np.abs(golden.parameters[-1][name]).max())
+        if np.abs(change[:rows]).max() > 2e-3 * np.abs(change).max() + 2e-6 * largest + rounding:
+            assert compare(task, golden, measured, fused=True).parameters.errors == 1, name
+            found += 1
+    assert found >= 0.8 * len(changes)
+
+
 def test_accumulation_lost_fails(run: Run) -> None:
     task, golden, measured = run
     if task.spec.accumulation == 1:

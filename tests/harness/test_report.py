@@ -16,12 +16,17 @@ from deeploy_ext.harness.compare import Category, Finding, Verdict
 from deeploy_ext.harness.report import CycleReport, Report, report_json, report_text
 from deeploy_ext.harness.terminal import SHOWN, Terminal
 from deeploy_ext.planning.plan import LevelUse, Traffic
+from deeploy_ext.planning.traffic import moved_by, tensor_traffic
+from support import planned, task_of
 
 GOOD = Verdict(
     losses=Category(0, 4, 1e-7, 1e-7, Finding("loss", 1, (), 2.0, 2.0000001, 1e-7, 1e-7)),
     gradients=Category(0, 8, 0.0, 0.0, Finding("w", 0, (1, 2), 1.0, 1.0, 0.0, 0.0)),
     parameters=Category(0, 4, 0.0, 0.0, Finding("w", 0, (1, 2), 1.0, 1.0, 0.0, 0.0)),
 )
+
+
+HOPS = ("L3-L2", "L2-L1")
 
 
 def make(verdict: Verdict = GOOD) -> Report:
@@ -42,9 +47,22 @@ def make(verdict: Verdict = GOOD) -> Report:
         counters={"gather": 3, "scatter": 4, "tiles": 99},
         memory={"L2": LevelUse(1000, 10, 500, 400), "L1": LevelUse(100, 10, 50, 40)},
         traffic={"step": Traffic(7000, 8000), "update": Traffic(70, 80)},
+        tensors=tensor_traffic(planned(task_of("SimpleMLP")).plan),
         macs=1000000,
         seconds={"load": 0.25, "total": 1.5},
     )
+
+
+def test_a_fused_update_is_named_where_gradients_would_be_counted() -> None:
+    fused = replace(
+        make(replace(GOOD, gradients=Category())), fused=True, traffic={"step": Traffic(7000, 8000)},
+        cycles=CycleReport("predicted", "a model", 12345, None, 99, ()),
+    )  # fmt: skip
+    assert (report_json(fused)["gradients"], report_json(make())["gradients"]) == ("fused", "compared")
+    assert report_json(fused)["cycles"]["update"] is None
+    text = "\n".join(printed(fused))
+    assert "gradients: fused" in text and "12,345 per mini-batch with its update, 99 per inference" in text
+    assert "per update" not in text and fused.exit_status == 0
 
 
 def failing(count: int) -> Report:
@@ -61,7 +79,8 @@ def printed(report: Report, verbosity: int = 0) -> list[str]:
 def test_keys_and_their_order() -> None:
     value = report_json(make())
     assert " ".join(value) == (
-        "schema test target engine options checks losses cycles predicted counters dispatch memory traffic macs seconds exit"
+        "schema test target engine options checks gradients losses cycles predicted counters dispatch memory traffic tensors "
+        "macs seconds exit"
     )
     checks = value["checks"]
     kinds = ["losses", "gradients", "parameters", "state", "predictions"]
@@ -112,8 +131,13 @@ def test_lines_of_a_passing_run() -> None:
     assert lines[:2] == ["Losses: 0 out of 4", "Errors: 0 out of 16"]
     text = "\n".join(lines)
     assert "Cycles (predicted, a model): 12,345 per mini-batch, 678 per update, 99 per inference" in lines
-    assert "Peak memory: L1 50 of 100 bytes, L2 500 of 1,000 bytes" in lines
-    assert "Moved per mini-batch: L3-L2 7,000 bytes, L2-L1 8,000 bytes" in lines
+    gaps = "L1 50 of 100 bytes (10 above the lower bound), L2 500 of 1,000 bytes (100 above the lower bound)"
+    assert f"Peak memory: {gaps}" in lines
+    moved = moved_by(use for tensor in make().tensors if tensor.entry == "step" for use in tensor.uses)
+    hops = [
+        f"{name} {hop.bytes:,} bytes in {hop.commands:,} commands" for name, hop in zip(HOPS, vars(moved).values(), strict=True)
+    ]
+    assert f"Moved per mini-batch: {', '.join(hops)}" in lines and moved.l3_l2.bytes > 0
     assert "gather 3, scatter 4" in text and "differ" not in text
 
 

@@ -20,6 +20,8 @@ OPERATORS = {name: operator for (_, name), operator in registry().items() if nam
 
 REGIMES: dict[str, dict[str, Any]] = {
     "tiles": {"promote": True, "l1": FIXED_L1 + 5000, "cores": 3},
+    "filtered": {"promote": True, "cores": 5, "kernels": "filtered"},
+    "tiles, filtered": {"promote": True, "l1": FIXED_L1 + 17000, "kernels": "filtered"},
     "portable": {"promote": True, "kernels": "portable"},
 }
 
@@ -33,8 +35,15 @@ def geometries(count: int, seed: int) -> list[Case]:
         group = draw.choice((1, 1, 2, 3, 5, 9))
         depthwise = group > 1 and draw.random() < 0.6
         ci, co = (1, 1) if depthwise else (draw.randint(1, 5), draw.randint(1, 6))
+        filtered = draw.random() < 0.4  # what minimal filtering takes
+        if filtered:
+            kernel, stride, group, ci, co = 3, 1, 1, draw.randint(8, 18), draw.randint(8, 18)
         pads = [draw.randint(0, min(3, kernel - 1)) for _ in range(4)]
-        image = [max(1, kernel - pads[i] - pads[i + 2]) + draw.randint(0, draw.choice((3, 17, 26))) for i in (0, 1)]
+        image = [
+            max(1, kernel - pads[i] - pads[i + 2])
+            + (draw.randint(9, 26) if filtered else draw.randint(0, draw.choice((3, 17, 26))))
+            for i in (0, 1)
+        ]
         x, w = (draw.choice((1, 1, 1, 3)), group * ci, *image), (group * co, ci, kernel, kernel)
         attributes = {"strides": [stride] * 2, "pads": pads, "group": group}
         (y,) = output_types(OPERATORS["Conv"], {"X": x, "W": w}, attributes)
@@ -48,5 +57,7 @@ def geometries(count: int, seed: int) -> list[Case]:
 def test_random_geometries(regime: str, tmp_path: Path) -> None:
     bench = bench_task(geometries(10, 7))
     made = planned(bench.task, **REGIMES[regime])
+    if REGIMES[regime].get("kernels") == "filtered":
+        assert {g.node.split("/")[1] for g in made.plan.groups for b in g.bodies if b.variant == "product"} == set(OPERATORS)
     built = HostEngine().build(emit(bench.task, made.program, made.plan, tmp_path / "c"), tmp_path / "build")
     assert_right(bench.task, run_golden(bench.task), HostEngine().run(built, rounds=1))

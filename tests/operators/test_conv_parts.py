@@ -31,8 +31,7 @@ def test_rows_are_cut_where_tasks_are_few_and_large(co: int, ci: int, size: int,
     call = invocation_of(node)
     assert isinstance(call.operator, ConvGradW)
     assert call.operator.parts(call) == parts
-    kernel = call.operator.kernel(call)
-    assert kernel
+    kernel = next(kernel for kernel in call.operator.kernels(call) if "product" not in kernel.steps)
     assert ("reduce" in kernel.steps) == (parts > 1)
     tile = {"n": 1, "g": 1, "co": co, "ci": ci, "oy": 4, "ox": size}
     padded = ci * (4 + 2 * pad) * (size + 2 * pad) if taps > 1 else 0

@@ -10,9 +10,9 @@ import pytest
 
 from deeploy_ext.planning.check import PlanError, check_plan
 from deeploy_ext.planning.plan import BlockPlan, Group, Plan, Prepare
-from support import CODE, FIXED_L1, Made, planned, task_of
+from support import FIXED_L1, Made, planned, task_of
 
-SMALL: dict[str, Any] = {"l1": FIXED_L1 + 700, "l2": CODE + 45_424, "double_buffer": True, "kernels": "portable"}
+SMALL: dict[str, Any] = {"l1": FIXED_L1 + 700, "l2_room": 25_424, "double_buffer": True, "kernels": "portable"}
 
 
 @pytest.fixture(scope="module")

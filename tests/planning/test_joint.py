@@ -14,10 +14,12 @@ from deeploy_ext.errors import InfeasibleError
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Program
 from deeploy_ext.planning.candidates import Candidates, Unit, units_of
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import Machine
 from deeploy_ext.planning.model import WEIGHTS, Problem, Solution, solve
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.search import Room
 from deeploy_ext.planning.storage import storages_of
 from deeploy_ext.training.network import NetworkBuilder
@@ -30,7 +32,7 @@ L1 = 60_000
 def small_problem(program: Program, first: int, count: int, room: int, *, double: bool = True) -> Problem:
     """Some nodes in a row of a program, with what they touch, and little L2."""
     owner, storages = storages_of(program)
-    units = [replace(u, first=i, last=i) for i, u in enumerate(units_of(program, owner, True)[first : first + count])]
+    units = [replace(u, first=i, last=i) for i, u in enumerate(units_of(program, owner, "fast")[first : first + count])]
     used = {name for unit in units for name in unit.slots}
     kept = [replace(s, first=max(s.first - first, 0), last=min(s.last - first, count - 1)) for s in storages if s.name in used]
     kinds: dict[Any, Candidates] = {}
@@ -124,8 +126,8 @@ def weighted(plan: Plan) -> int:
 @settings(max_examples=8, deadline=None)
 @given(networks(), st.floats(0.02, 1.0), st.integers(18_000, 60_000))
 def test_a_random_network_is_planned_soundly_and_never_worse(task: TrainingTask, share: float, l1: int) -> None:
-    program = lower(task)
-    code = GAP9.reserved(8, len(program.calls))["L2"]
+    program = scheduled(lower(task))
+    code = GAP9.reserved(8, code_bytes(program, GAP9, "fast"))["L2"]
     _, storages = storages_of(program)
     options: dict[str, Any] = {"l1": l1, "l2": code + 64 + int(share * sum(s.bytes for s in storages))}
     try:
@@ -156,5 +158,5 @@ def test_little_l2_costs_resnet8_less_than_the_greedy_planner_wants() -> None:
 
 def test_units_of_equal_nodes_are_of_one_kind() -> None:
     program = lower(task_of("ResNet8"))
-    units: tuple[Unit, ...] = units_of(program, storages_of(program)[0], True)
+    units: tuple[Unit, ...] = units_of(program, storages_of(program)[0], "fast")
     assert len(units) == len(program.calls) > 1.5 * len({unit.key for unit in units})

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from deeploy_ext.errors import BadInputError, InfeasibleError
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.planning.allocation import Request, pack
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.training.network import NetworkBuilder
 from deeploy_ext.training.task import TrainingSpec
 from support import FIXED_L1, GAP9, planned, task_from, task_of
@@ -54,7 +56,7 @@ def test_any_plan_passes_the_static_check_or_names_what_is_missing(net, l1, l2, 
 
 @pytest.mark.parametrize("flags", [{}, {"promote": True}, {"double_buffer": True}, {"promote": True, "double_buffer": True}])
 def test_the_suggested_l1_is_the_smallest_that_works(flags: dict) -> None:
-    program = lower(task_of("TinyCNN"))
+    program = scheduled(lower(task_of("TinyCNN")))
     with pytest.raises(InfeasibleError) as caught:
         make_plan(program, GAP9, PlanOptions(l1=FIXED_L1 + 60, **flags))
     smallest = int(str(caught.value).split("--l1 ")[1].split(" ")[0])
@@ -65,8 +67,8 @@ def test_the_suggested_l1_is_the_smallest_that_works(flags: dict) -> None:
 
 
 def test_the_suggested_l2_is_the_smallest_that_works() -> None:
-    program = lower(task_of("TinyCNN"))
-    reserved = GAP9.reserved(8, len(program.calls))["L2"]
+    program = scheduled(lower(task_of("TinyCNN")))
+    reserved = code_bytes(program, GAP9, "fast")
     with pytest.raises(InfeasibleError, match=str(reserved)):
         make_plan(program, GAP9, PlanOptions(l2=reserved - 8))
     with pytest.raises(InfeasibleError) as first:

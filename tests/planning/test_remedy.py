@@ -12,17 +12,21 @@ from deeploy_ext.errors import BadInputError, InfeasibleError
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.harness.files import Outputs
 from deeploy_ext.harness.terminal import Terminal
+from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.planner import make_plan
 from deeploy_ext.planning.remedy import fewer_layers
-from support import CODE, FIXED_L1, GAP9, planned, task_of
+from deeploy_ext.planning.schedule import scheduled
+from support import FIXED_L1, GAP9, planned, task_of
+
+CODE = GAP9.reserved(8, code_bytes(scheduled(lower(task_of("TinyCNN"))), GAP9, "fast"))["L2"]
 
 NOTHING_FITS: dict[str, dict[str, Any]] = {
     "little L1": {"l1": FIXED_L1 + 60},
     "little L1, all flags": {"l1": FIXED_L1 + 60, "promote": True, "double_buffer": True},
     "no L2 for code": {"l2": 1},
-    "no L2 for staging": {"l2": CODE + 40 * 500 + 8},
-    "no L2 for tensors": {"l2": CODE + 40 * 500 + 800, "default_level": "L2"},
+    "no L2 for staging": {"l2": CODE + 8},
+    "no L2 for tensors": {"l2": CODE + 800, "default_level": "L2"},
     "neither": {"l1": FIXED_L1 + 60, "l2": CODE},
 }
 
@@ -62,12 +66,12 @@ def test_a_proposed_size_is_the_smallest(case: str) -> None:
         for level in ("l1", "l2"):
             if new.get(level) != options.get(level):
                 with pytest.raises(InfeasibleError):
-                    make_plan(lower(task), GAP9, PlanOptions(**{**new, level: new[level] - 8}))
+                    make_plan(scheduled(lower(task)), GAP9, PlanOptions(**{**new, level: new[level] - 8}))
 
 
 def test_a_network_trains_its_last_layers_where_it_cannot_train_all() -> None:
     options = pipeline.RunOptions("ResNet8", default_level="L2", l2=800_000)
-    with Outputs(json_file=None, out=None, dump=None, weights=None) as outputs:
+    with Outputs(json_file=None, out=None, dump=None) as outputs:
         with pytest.raises(InfeasibleError) as caught:
             pipeline.plan_only(options, outputs, Terminal(-1))
         (layers,) = [int(c.rpartition(":")[2]) for c in caught.value.changes if c.startswith("--trainable last:")]

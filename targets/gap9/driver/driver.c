@@ -2,7 +2,7 @@
  *
  * Reads weights.bin and data.bin, runs `rounds` times {open, load weights, train, close}, and writes out.bin. Per round:
  *
- *   per mini-batch  the loss, all gradient buffers, all state tensors
+ *   per mini-batch  the loss, all gradient buffers (none in a fused program), all state tensors
  *   per update      all parameters
  *   at the end      the prediction of every distinct mini-batch, if the network has inference
  *
@@ -83,7 +83,12 @@ static void run_mini_batch(unsigned batch, bool reset)
 {
     static const void *const filled[NET_DATA_COUNT];
     load_batch(batch, NET_DATA_COUNT);
+#if NET_FUSED_UPDATE
+    (void)reset; /* each mini-batch is a step of its own */
+    net_train(filled, TEST_LEARNING_RATE);
+#else
     net_step(filled, reset);
+#endif
     driver_count(DRIVER_STEP);
     append(NET_LOSS);
     append(NET_GRADIENT);
@@ -114,8 +119,10 @@ static void run_round(void)
     for (int step = 0; step < TEST_STEPS; step++) {
         for (int i = 0; i < TEST_ACCUMULATION; i++, batch++)
             run_mini_batch(batch % TEST_BATCHES, i == 0);
+#if !NET_FUSED_UPDATE
         net_update(TEST_LEARNING_RATE);
         driver_count(DRIVER_UPDATE);
+#endif
         append(NET_PARAMETER);
     }
     run_inference();

@@ -128,8 +128,10 @@ void net_tile_prepare(const net_walker_t *w, const net_nest_t *nest, net_tile_t 
         const net_operand_t *const old = &before->operand[b];
         if (!changes(cursor, block)) {
             *operand = *old;
+            operand->fresh = false;
             continue;
         }
+        operand->fresh = true;
         box_of(w, nest, block, cursor, operand->start, operand->size);
         for (int32_t axis = block->rank - 1, stride = 1; axis >= 0; stride *= operand->size[axis--])
             operand->stride[axis] = stride;

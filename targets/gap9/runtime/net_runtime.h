@@ -40,6 +40,7 @@ typedef struct {
     int32_t start[NET_MAX_RANK];
     int32_t size[NET_MAX_RANK];
     int32_t stride[NET_MAX_RANK]; /* in elements, in L1 */
+    bool fresh; /* another box than in the nest's tile before: what a kernel made of that one is no longer true */
 } net_operand_t;
 
 /* The tile that is being computed; shared by all workers, read-only for bodies. */

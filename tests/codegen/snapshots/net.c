@@ -11,25 +11,25 @@
 /* ---- persistent tensors -------------------------------------------------------------------------------------- */
 
 const net_tensor_t net_tensors[NET_TENSOR_COUNT] = {
-    {"image", NET_DATA, NET_L2, 2712, 704},
-    {"labels", NET_DATA, NET_L2, 6424, 4},
-    {"loss", NET_LOSS, NET_L2, 6432, 4},
-    {"conv1_weight", NET_PARAMETER, NET_L2, 5336, 360},
-    {"bn1_scale", NET_PARAMETER, NET_L2, 6256, 20},
-    {"bn1_bias", NET_PARAMETER, NET_L2, 6184, 20},
+    {"image", NET_DATA, NET_L2, 1808, 704},
+    {"labels", NET_DATA, NET_L2, 3552, 4},
+    {"loss", NET_LOSS, NET_L2, 3560, 4},
+    {"conv1_weight", NET_PARAMETER, NET_L2, 2512, 360},
+    {"bn1_scale", NET_PARAMETER, NET_L2, 3432, 20},
+    {"bn1_bias", NET_PARAMETER, NET_L2, 3360, 20},
     {"conv2_weight", NET_PARAMETER, NET_L2, 0, 900},
-    {"classifier_weight", NET_PARAMETER, NET_L2, 6056, 60},
-    {"classifier_bias", NET_PARAMETER, NET_L2, 6376, 12},
-    {"conv1_weight", NET_GRADIENT, NET_L2, 5696, 360},
-    {"bn1_scale", NET_GRADIENT, NET_L2, 6280, 20},
-    {"bn1_bias", NET_GRADIENT, NET_L2, 6208, 20},
+    {"classifier_weight", NET_PARAMETER, NET_L2, 3232, 60},
+    {"classifier_bias", NET_PARAMETER, NET_L2, 3504, 12},
+    {"conv1_weight", NET_GRADIENT, NET_L2, 2872, 360},
+    {"bn1_scale", NET_GRADIENT, NET_L2, 3456, 20},
+    {"bn1_bias", NET_GRADIENT, NET_L2, 3384, 20},
     {"conv2_weight", NET_GRADIENT, NET_L2, 904, 900},
-    {"classifier_weight", NET_GRADIENT, NET_L2, 6120, 60},
-    {"classifier_bias", NET_GRADIENT, NET_L2, 6392, 12},
-    {"bn1_mean", NET_STATE, NET_L2, 6232, 20},
-    {"bn1_var", NET_STATE, NET_L2, 6304, 20},
-    {"loss_grad/one", NET_CONSTANT, NET_L2, 6440, 4},
-    {"infer/classifier_out", NET_PREDICTION, NET_L2, 6408, 12},
+    {"classifier_weight", NET_GRADIENT, NET_L2, 3296, 60},
+    {"classifier_bias", NET_GRADIENT, NET_L2, 3520, 12},
+    {"bn1_mean", NET_STATE, NET_L2, 3408, 20},
+    {"bn1_var", NET_STATE, NET_L2, 3480, 20},
+    {"loss_grad/one", NET_CONSTANT, NET_L2, 3568, 4},
+    {"infer/classifier_out", NET_PREDICTION, NET_L2, 3536, 12},
 };
 
 /* ---- kernels --------------------------------------------------------------------------------------------------- */
@@ -459,6 +459,50 @@ static void SoftmaxCrossEntropyLossGrad_main_1(const net_tile_t *tile, const net
     }
 }
 
+static void Gemm_main_2(const net_tile_t *tile, const net_range_t *range)
+{
+    enum { LOOP_M = 0, LOOP_N = 1 }; /* loops */
+    const net_operand_t *const A_box = &tile->operand[0];
+    const float *const A = A_box->data;
+    const net_operand_t *const B_box = &tile->operand[1];
+    const float *const B = B_box->data;
+    float *const Y = tile->operand[2].data;
+    int32_t m = range->begin[LOOP_M];
+    for (; m + 4 <= range->end[LOOP_M]; m += 4) {
+        const float a0 = A[m - A_box->start[1]], a1 = A[m + 1 - A_box->start[1]], a2 = A[m + 2 - A_box->start[1]], a3 = A[m + 3 - A_box->start[1]];
+        const float *B_0 = &B[range->begin[LOOP_N] - B_box->start[1]], *const end = B_0 + (range->end[LOOP_N] - range->begin[LOOP_N]);
+        const float *const stop = end - (range->end[LOOP_N] - range->begin[LOOP_N]) % 4;
+        float *Y_0 = &Y[(m - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_1 = &Y[(m + 1 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_2 = &Y[(m + 2 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_3 = &Y[(m + 3 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]];
+        while (B_0 != stop) {
+            const float b0 = B_0[0], b1 = B_0[1], b2 = B_0[2], b3 = B_0[3];
+            Y_0[0] = a0 * b0; Y_0[1] = a0 * b1; Y_0[2] = a0 * b2; Y_0[3] = a0 * b3;
+            Y_1[0] = a1 * b0; Y_1[1] = a1 * b1; Y_1[2] = a1 * b2; Y_1[3] = a1 * b3;
+            Y_2[0] = a2 * b0; Y_2[1] = a2 * b1; Y_2[2] = a2 * b2; Y_2[3] = a2 * b3;
+            Y_3[0] = a3 * b0; Y_3[1] = a3 * b1; Y_3[2] = a3 * b2; Y_3[3] = a3 * b3;
+            B_0 += 4;
+            Y_0 += 4; Y_1 += 4; Y_2 += 4; Y_3 += 4;
+        }
+        for (; B_0 != end; ++B_0) {
+            *Y_0++ = a0 * *B_0; *Y_1++ = a1 * *B_0; *Y_2++ = a2 * *B_0; *Y_3++ = a3 * *B_0;
+        }
+    }
+    for (; m < range->end[LOOP_M]; ++m) {
+        const float a0 = A[m - A_box->start[1]];
+        const float *B_0 = &B[range->begin[LOOP_N] - B_box->start[1]], *const end = B_0 + (range->end[LOOP_N] - range->begin[LOOP_N]);
+        const float *const stop = end - (range->end[LOOP_N] - range->begin[LOOP_N]) % 4;
+        float *Y_0 = &Y[(m - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]];
+        while (B_0 != stop) {
+            const float b0 = B_0[0], b1 = B_0[1], b2 = B_0[2], b3 = B_0[3];
+            Y_0[0] = a0 * b0; Y_0[1] = a0 * b1; Y_0[2] = a0 * b2; Y_0[3] = a0 * b3;
+            B_0 += 4;
+            Y_0 += 4;
+        }
+        for (; B_0 != end; ++B_0) {
+            *Y_0++ = a0 * *B_0;
+        }
+    }
+}
+
 static void InPlaceAccumulatorV2_main_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_I = 0 }; /* loops */
@@ -480,7 +524,7 @@ static void InPlaceAccumulatorV2_main_1(const net_tile_t *tile, const net_range_
             range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
-static void Gemm_main_2(const net_tile_t *tile, const net_range_t *range)
+static void Gemm_main_3(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_M = 0, LOOP_N = 1, LOOP_K = 2 }; /* loops */
     const net_operand_t *const A_box = &tile->operand[0];
@@ -616,50 +660,6 @@ static void Gemm_main_2(const net_tile_t *tile, const net_range_t *range)
     }
 }
 
-static void Gemm_main_3(const net_tile_t *tile, const net_range_t *range)
-{
-    enum { LOOP_M = 0, LOOP_N = 1 }; /* loops */
-    const net_operand_t *const A_box = &tile->operand[0];
-    const float *const A = A_box->data;
-    const net_operand_t *const B_box = &tile->operand[1];
-    const float *const B = B_box->data;
-    float *const Y = tile->operand[2].data;
-    int32_t m = range->begin[LOOP_M];
-    for (; m + 4 <= range->end[LOOP_M]; m += 4) {
-        const float a0 = A[m - A_box->start[1]], a1 = A[m + 1 - A_box->start[1]], a2 = A[m + 2 - A_box->start[1]], a3 = A[m + 3 - A_box->start[1]];
-        const float *B_0 = &B[range->begin[LOOP_N] - B_box->start[1]], *const end = B_0 + (range->end[LOOP_N] - range->begin[LOOP_N]);
-        const float *const stop = end - (range->end[LOOP_N] - range->begin[LOOP_N]) % 4;
-        float *Y_0 = &Y[(m - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_1 = &Y[(m + 1 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_2 = &Y[(m + 2 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]], *Y_3 = &Y[(m + 3 - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]];
-        while (B_0 != stop) {
-            const float b0 = B_0[0], b1 = B_0[1], b2 = B_0[2], b3 = B_0[3];
-            Y_0[0] = a0 * b0; Y_0[1] = a0 * b1; Y_0[2] = a0 * b2; Y_0[3] = a0 * b3;
-            Y_1[0] = a1 * b0; Y_1[1] = a1 * b1; Y_1[2] = a1 * b2; Y_1[3] = a1 * b3;
-            Y_2[0] = a2 * b0; Y_2[1] = a2 * b1; Y_2[2] = a2 * b2; Y_2[3] = a2 * b3;
-            Y_3[0] = a3 * b0; Y_3[1] = a3 * b1; Y_3[2] = a3 * b2; Y_3[3] = a3 * b3;
-            B_0 += 4;
-            Y_0 += 4; Y_1 += 4; Y_2 += 4; Y_3 += 4;
-        }
-        for (; B_0 != end; ++B_0) {
-            *Y_0++ = a0 * *B_0; *Y_1++ = a1 * *B_0; *Y_2++ = a2 * *B_0; *Y_3++ = a3 * *B_0;
-        }
-    }
-    for (; m < range->end[LOOP_M]; ++m) {
-        const float a0 = A[m - A_box->start[1]];
-        const float *B_0 = &B[range->begin[LOOP_N] - B_box->start[1]], *const end = B_0 + (range->end[LOOP_N] - range->begin[LOOP_N]);
-        const float *const stop = end - (range->end[LOOP_N] - range->begin[LOOP_N]) % 4;
-        float *Y_0 = &Y[(m - A_box->start[1]) * B_box->stride[0] + range->begin[LOOP_N] - B_box->start[1]];
-        while (B_0 != stop) {
-            const float b0 = B_0[0], b1 = B_0[1], b2 = B_0[2], b3 = B_0[3];
-            Y_0[0] = a0 * b0; Y_0[1] = a0 * b1; Y_0[2] = a0 * b2; Y_0[3] = a0 * b3;
-            B_0 += 4;
-            Y_0 += 4;
-        }
-        for (; B_0 != end; ++B_0) {
-            *Y_0++ = a0 * *B_0;
-        }
-    }
-}
-
 static void GlobalAveragePoolGrad_main_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_I0 = 0, LOOP_I1 = 1 }; /* loops */
@@ -777,63 +777,6 @@ static void ConvGradX_main_2(const net_tile_t *tile, const net_range_t *range)
     net_conv_4x4_3_1_true(&conv);
 }
 
-static void ConvGradW_main_1(const net_tile_t *tile, const net_range_t *range)
-{
-    enum { LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
-    const net_operand_t *const X_box = &tile->operand[1];
-    const float *const X = X_box->data;
-    enum { STRIDE_Y = 1, STRIDE_X = 1, PAD_TOP = 1, PAD_LEFT = 1 };
-    enum { DILATION_Y = 1, DILATION_X = 1 };
-    const int32_t rows = ((range->end[LOOP_OY] - range->begin[LOOP_OY]) - 1) * 1 + 3, columns = ((range->end[LOOP_OX] - range->begin[LOOP_OX]) - 1) * 1 + 3;
-    const net_pad_t pad = {
-        .source = X,
-        .padded = tile->scratch,
-        .channels = X_box->size[0] * X_box->size[1],
-        .rows = X_box->size[2],
-        .columns = X_box->size[3],
-        .source_row = X_box->stride[2],
-        .source_plane = X_box->stride[1],
-        .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
-        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
-        .padded_rows = rows,
-        .padded_row = columns,
-    };
-    net_pad_copy(range->core, range->cores, &pad);
-}
-
-static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
-{
-    enum { LOOP_CO = 1, LOOP_CI = 2, LOOP_N = 5, LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
-    const net_operand_t *const dY_box = &tile->operand[0];
-    const float *const dY = dY_box->data;
-    const net_operand_t *const dW_box = &tile->operand[2];
-    float *const dW = dW_box->data;
-    const int32_t rows = (range->end[LOOP_OY] - range->begin[LOOP_OY]), columns = (range->end[LOOP_OX] - range->begin[LOOP_OX]);
-    net_conv_w_t conv = {
-        .x = tile->scratch,
-        .dy = dY,
-        .dw = dW,
-        .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
-        .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
-        .rows = rows,
-        .columns = columns,
-        .x_row = (columns - 1) * 1 + 3,
-        .y_row = dY_box->stride[2],
-        .y_plane = dY_box->stride[1],
-        .w_out = dW_box->stride[0],
-        .parts = 1,
-        .part = 0,
-        .images = (range->end[LOOP_N] - range->begin[LOOP_N]),
-        .y_image = dY_box->stride[0],
-        .groups = 1,
-        .claimed = range->claimed,
-        .accumulate = !range->first,
-    };
-    conv.x_plane = conv.x_row * ((rows - 1) * 1 + 3);
-    conv.x_image = conv.in * conv.x_plane;
-    net_conv_grad_w_3_1_4(&conv);
-}
-
 static void BatchNormalizationGrad_sums_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_C = 0, LOOP_N = 1, LOOP_S = 2 }; /* loops */
@@ -894,7 +837,7 @@ static void BatchNormalizationGrad_apply_1(const net_tile_t *tile, const net_ran
     }
 }
 
-static void ConvGradW_main_3(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradW_main_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[1];
@@ -902,6 +845,63 @@ static void ConvGradW_main_3(const net_tile_t *tile, const net_range_t *range)
     enum { STRIDE_Y = 2, STRIDE_X = 2, PAD_TOP = 1, PAD_LEFT = 1 };
     enum { DILATION_Y = 1, DILATION_X = 1 };
     const int32_t rows = ((range->end[LOOP_OY] - range->begin[LOOP_OY]) - 1) * 2 + 3, columns = ((range->end[LOOP_OX] - range->begin[LOOP_OX]) - 1) * 2 + 3;
+    const net_pad_t pad = {
+        .source = X,
+        .padded = tile->scratch,
+        .channels = X_box->size[0] * X_box->size[1],
+        .rows = X_box->size[2],
+        .columns = X_box->size[3],
+        .source_row = X_box->stride[2],
+        .source_plane = X_box->stride[1],
+        .top = X_box->start[2] - (range->begin[LOOP_OY] * STRIDE_Y - PAD_TOP),
+        .left = X_box->start[3] - (range->begin[LOOP_OX] * STRIDE_X - PAD_LEFT),
+        .padded_rows = rows,
+        .padded_row = columns,
+    };
+    net_pad_copy(range->core, range->cores, &pad);
+}
+
+static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
+{
+    enum { LOOP_CO = 1, LOOP_CI = 2, LOOP_N = 5, LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
+    const net_operand_t *const dY_box = &tile->operand[0];
+    const float *const dY = dY_box->data;
+    const net_operand_t *const dW_box = &tile->operand[2];
+    float *const dW = dW_box->data;
+    const int32_t rows = (range->end[LOOP_OY] - range->begin[LOOP_OY]), columns = (range->end[LOOP_OX] - range->begin[LOOP_OX]);
+    net_conv_w_t conv = {
+        .x = tile->scratch,
+        .dy = dY,
+        .dw = dW,
+        .in = (range->end[LOOP_CI] - range->begin[LOOP_CI]),
+        .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
+        .rows = rows,
+        .columns = columns,
+        .x_row = (columns - 1) * 2 + 3,
+        .y_row = dY_box->stride[2],
+        .y_plane = dY_box->stride[1],
+        .w_out = dW_box->stride[0],
+        .parts = 1,
+        .part = 0,
+        .images = (range->end[LOOP_N] - range->begin[LOOP_N]),
+        .y_image = dY_box->stride[0],
+        .groups = 1,
+        .claimed = range->claimed,
+        .accumulate = !range->first,
+    };
+    conv.x_plane = conv.x_row * ((rows - 1) * 2 + 3);
+    conv.x_image = conv.in * conv.x_plane;
+    net_conv_grad_w_3_2_4(&conv);
+}
+
+static void ConvGradW_main_3(const net_tile_t *tile, const net_range_t *range)
+{
+    enum { LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
+    const net_operand_t *const X_box = &tile->operand[1];
+    const float *const X = X_box->data;
+    enum { STRIDE_Y = 1, STRIDE_X = 1, PAD_TOP = 1, PAD_LEFT = 1 };
+    enum { DILATION_Y = 1, DILATION_X = 1 };
+    const int32_t rows = ((range->end[LOOP_OY] - range->begin[LOOP_OY]) - 1) * 1 + 3, columns = ((range->end[LOOP_OX] - range->begin[LOOP_OX]) - 1) * 1 + 3;
     const net_pad_t pad = {
         .source = X,
         .padded = tile->scratch,
@@ -934,7 +934,7 @@ static void ConvGradW_main_4(const net_tile_t *tile, const net_range_t *range)
         .out = (range->end[LOOP_CO] - range->begin[LOOP_CO]),
         .rows = rows,
         .columns = columns,
-        .x_row = (columns - 1) * 2 + 3,
+        .x_row = (columns - 1) * 1 + 3,
         .y_row = dY_box->stride[2],
         .y_plane = dY_box->stride[1],
         .w_out = dW_box->stride[0],
@@ -946,9 +946,9 @@ static void ConvGradW_main_4(const net_tile_t *tile, const net_range_t *range)
         .claimed = range->claimed,
         .accumulate = !range->first,
     };
-    conv.x_plane = conv.x_row * ((rows - 1) * 2 + 3);
+    conv.x_plane = conv.x_row * ((rows - 1) * 1 + 3);
     conv.x_image = conv.in * conv.x_plane;
-    net_conv_grad_w_3_2_4(&conv);
+    net_conv_grad_w_3_1_4(&conv);
 }
 
 static void SGD_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -1006,13 +1006,13 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_0 = {{2, 3, false, false, false, 6152, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
-    {2712, 704, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
-    {5336, 360, {5488}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
-    {3416, 480, {5672}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv1_out */,
+    {1808, 704, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
+    {2512, 360, {5488}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
+    {4056, 480, {5672}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_0 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 1}, {0, 3}, {0, 3}}, true, false, 0, {
-    {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}}, {0, {0, 0, 0, 0}, {5, 1, 3, 3}, {9, 9, 3, 1}},
-    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}},
+    {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}, true}, {0, {0, 0, 0, 0}, {5, 1, 3, 3}, {9, 9, 3, 1}, true},
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true},
 }};
 /* step: 'bn1' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]; } shape_1 = {{1, {0}, 3, 0, 14, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
@@ -1021,29 +1021,29 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[3]; net_block_t blocks[10]; } work_1 = {{3, 10, true, false, false, 0, 0}, {{BatchNormInternal_mean_1, 0}, {BatchNormInternal_variance_1, 0}, {BatchNormInternal_normalise_1, 2}}, {
-    {3416, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
-    {6256, 20, {5616}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
-    {6184, 20, {5640}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
-    {6232, 20, {5664}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* mean: bn1_mean */,
-    {6304, 20, {5688}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* var: bn1_var */,
-    {3896, 480, {5712}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: bn1_out */,
-    {6232, 20, {6192}, {0}, 10, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_mean: bn1_mean_next */,
-    {6304, 20, {6216}, {0}, 11, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_var: bn1_var_next */,
-    {6352, 20, {6240}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_mean: bn1/saved_mean */,
-    {6328, 20, {6264}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_inv_std: bn1/saved_inv_std */,
+    {4056, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
+    {3432, 20, {5616}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
+    {3360, 20, {5640}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
+    {3408, 20, {5664}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* mean: bn1_mean */,
+    {3480, 20, {5688}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* var: bn1_var */,
+    {3576, 480, {5712}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: bn1_out */,
+    {3408, 20, {6192}, {0}, 10, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_mean: bn1_mean_next */,
+    {3480, 20, {6216}, {0}, 11, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_var: bn1_var_next */,
+    {5520, 20, {6240}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_mean: bn1/saved_mean */,
+    {5496, 20, {6264}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_inv_std: bn1/saved_inv_std */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[10]; } tile_1 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
-    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
-    {0, {0}, {5}, {1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
-    {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
+    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
+    {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true},
+    {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
 }};
 /* step: 'relu1' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[2]; } shape_2 = {{1, {0}, 1, 0, 2, 0x0, false}, {{120, 120, 1}}, {{120, -1, {-1, -1}}, {120, -1, {-1, -1}}}};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_2 = {{1, 2, true, false, false, 0, 0}, {{Relu_main_1, 0}}, {
-    {3896, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: bn1_out */,
-    {3896, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu1_out */,
+    {3576, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: bn1_out */,
+    {3576, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu1_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_2 = {{{0, 120}}, true, true, 0, {{0, {0}, {120}, {1}}, {0, {0}, {120}, {1}}}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_2 = {{{0, 120}}, true, true, 0, {{0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true}}};
 /* step: 'conv2' */
 static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_3 = {{3, {5}, 8, 1, 12, 0x20, false}, {
     {1, 1, 1}, {1, 1, 1}, {5, 5, 1}, {6, 6, 1}, {4, 4, 1}, {5, 2, 3}, {3, 3, 1}, {3, 3, 1},
@@ -1052,142 +1052,149 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_3 = {{2, 3, false, false, false, 6168, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
-    {3896, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: relu1_out */,
+    {3576, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: relu1_out */,
     {0, 900, {5328}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
-    {1808, 480, {5688}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv2_out */,
+    {4536, 480, {5688}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv2_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_3 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
-    {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}}, {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}},
-    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}},
+    {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}, true},
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true},
 }};
 /* step: 'add' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[3]; } shape_4 = {{1, {0}, 1, 0, 3, 0x0, false}, {{120, 120, 1}}, {
     {120, -1, {-1, -1}}, {120, -1, {-1, -1}}, {120, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_4 = {{1, 3, true, false, false, 0, 0}, {{Add_main_1, 0}}, {
-    {1808, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: conv2_out */,
-    {3896, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: relu1_out */,
-    {1808, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: add_out */,
+    {4536, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: conv2_out */,
+    {3576, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: relu1_out */,
+    {4536, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: add_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_4 = {{{0, 120}}, true, true, 0, {
-    {0, {0}, {120}, {1}}, {0, {0}, {120}, {1}}, {0, {0}, {120}, {1}},
+    {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true},
 }};
 /* step: 'relu2' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_5 = {{1, 2, true, false, false, 0, 0}, {{Relu_main_1, 0}}, {
-    {1808, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: add_out */,
-    {1808, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu2_out */,
+    {4536, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: add_out */,
+    {4536, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu2_out */,
 }};
 /* step: 'pool' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[3]; } shape_5 = {{1, {0}, 2, 0, 3, 0x2, false}, {{5, 5, 1}, {24, 24, 1}}, {{5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}}};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_6 = {{1, 2, true, false, false, 0, 0}, {{GlobalAveragePool_main_1, 0}}, {
-    {1808, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: relu2_out */,
-    {2352, 20, {5616}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: pool_out */,
+    {4536, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: relu2_out */,
+    {5080, 20, {5616}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: pool_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_5 = {{{0, 5}, {0, 24}}, true, true, 0, {{0, {0, 0}, {5, 24}, {24, 1}}, {0, {0}, {5}, {1}}}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_5 = {{{0, 5}, {0, 24}}, true, true, 0, {
+    {0, {0, 0}, {5, 24}, {24, 1}, true}, {0, {0}, {5}, {1}, true},
+}};
 /* step: 'classifier' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[8]; } shape_6 = {{1, {0}, 3, 0, 8, 0x4, false}, {{1, 1, 1}, {3, 3, 1}, {5, 5, 1}}, {
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_7 = {{1, 4, true, false, false, 0, 0}, {{Gemm_main_1, 1}}, {
-    {2352, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: pool_flat_out */,
-    {6056, 60, {5160}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {6376, 12, {5224}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
-    {2288, 12, {5240}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_out */,
+    {5080, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: pool_flat_out */,
+    {3232, 60, {5160}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
+    {3504, 12, {5224}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
+    {5016, 12, {5240}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_6 = {{{0, 1}, {0, 3}, {0, 5}}, true, true, 0, {
-    {0, {0, 0}, {1, 5}, {5, 1}}, {0, {0, 0}, {3, 5}, {5, 1}}, {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0, 0}, {1, 3}, {3, 1}},
+    {0, {0, 0}, {1, 5}, {5, 1}, true}, {0, {0, 0}, {3, 5}, {5, 1}, true}, {0, {0, 0}, {1, 3}, {3, 1}, true},
+    {0, {0, 0}, {1, 3}, {3, 1}, true},
 }};
 /* step: 'loss/SoftmaxCrossEntropyLoss' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_7 = {{1, {0}, 2, 0, 6, 0x1, false}, {{1, 1, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_8 = {{2, 4, true, false, false, 0, 0}, {{SoftmaxCrossEntropyLoss_log_softmax_1, NET_ALONE}, {SoftmaxCrossEntropyLoss_loss_1, NET_ALONE}}, {
-    {2288, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* scores: classifier_out */,
-    {6424, 4, {5152}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* labels: labels */,
-    {6432, 4, {5160}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* output: loss */,
-    {2400, 12, {5168}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
+    {5016, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* scores: classifier_out */,
+    {3552, 4, {5152}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* labels: labels */,
+    {3560, 4, {5160}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* output: loss */,
+    {5104, 12, {5168}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_7 = {{{0, 1}, {0, 3}}, true, true, 0, {
-    {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0}, {1}, {1}}, {0, {0}, {1}, {1}}, {0, {0, 0}, {1, 3}, {3, 1}},
+    {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {1}, {1}, true},
+    {0, {0, 0}, {1, 3}, {3, 1}, true},
 }};
 /* step: 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_8 = {{1, {0}, 2, 0, 6, 0x0, false}, {{1, 1, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_9 = {{1, 4, true, false, false, 0, 0}, {{SoftmaxCrossEntropyLossGrad_main_1, NET_ALONE}}, {
-    {6440, 4, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dY: loss_grad/one */,
-    {2400, 12, {5144}, {0}, 1, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
-    {6424, 4, {5160}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* label: labels */,
-    {2400, 12, {5168}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* d_scores: classifier_out_grad */,
+    {3568, 4, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dY: loss_grad/one */,
+    {5104, 12, {5144}, {0}, 1, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
+    {3552, 4, {5160}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* label: labels */,
+    {5104, 12, {5168}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* d_scores: classifier_out_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_8 = {{{0, 1}, {0, 3}}, true, true, 0, {
-    {0, {0}, {1}, {1}}, {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0}, {1}, {1}}, {0, {0, 0}, {1, 3}, {3, 1}},
-}};
-/* step: 'classifier_bias_grad/InPlaceAccumulatorV2' */
-static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_9 = {{1, {0}, 1, 0, 4, 0x0, false}, {{3, 3, 1}}, {
-    {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
-}};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_10 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {6392, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_bias_grad.accumulation.buffer */,
-    {2400, 12, {5152}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_bias_grad */,
-    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {6392, 12, {5168}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_bias_grad.accumulation.buf... */,
-}};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_9 = {{{0, 3}}, true, true, 0, {
-    {0, {0}, {3}, {1}}, {0, {0}, {3}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {3}, {1}},
-}};
-/* step: 'classifier_grad/Gemm' */
-static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_10 = {{1, {0}, 3, 0, 6, 0x4, false}, {{1, 1, 1}, {5, 5, 1}, {3, 3, 1}}, {
-    {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
-}};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_11 = {{1, 3, true, false, false, 0, 0}, {{Gemm_main_2, 1}}, {
-    {2400, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
-    {6056, 60, {5152}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {2376, 20, {5216}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: pool_flat_out_grad */,
-}};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_10 = {{{0, 1}, {0, 5}, {0, 3}}, true, true, 0, {
-    {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0, 0}, {3, 5}, {5, 1}}, {0, {0, 0}, {1, 5}, {5, 1}},
+    {0, {0}, {1}, {1}, true}, {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0}, {1}, {1}, true},
+    {0, {0, 0}, {1, 3}, {3, 1}, true},
 }};
 /* step: 'classifier_grad/Gemm_1' */
-static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_11 = {{1, {0}, 3, 0, 6, 0x4, false}, {{3, 3, 1}, {5, 5, 1}, {1, 1, 1}}, {
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_9 = {{1, {0}, 3, 0, 6, 0x4, false}, {{3, 3, 1}, {5, 5, 1}, {1, 1, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_12 = {{1, 3, true, false, false, 0, 0}, {{Gemm_main_3, 1}}, {
-    {2400, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
-    {2352, 20, {5152}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: pool_flat_out */,
-    {2288, 60, {5176}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_weight_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_10 = {{1, 3, true, false, false, 0, 0}, {{Gemm_main_2, 1}}, {
+    {5104, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
+    {5080, 20, {5152}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: pool_flat_out */,
+    {5016, 60, {5176}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_weight_grad */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_11 = {{{0, 3}, {0, 5}, {0, 1}}, true, true, 0, {
-    {0, {0, 0}, {1, 3}, {3, 1}}, {0, {0, 0}, {1, 5}, {5, 1}}, {0, {0, 0}, {3, 5}, {5, 1}},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_9 = {{{0, 3}, {0, 5}, {0, 1}}, true, true, 0, {
+    {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0, 0}, {1, 5}, {5, 1}, true}, {0, {0, 0}, {3, 5}, {5, 1}, true},
 }};
 /* step: 'classifier_weight_grad/InPlaceAccumulatorV2' */
-static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_12 = {{1, {0}, 1, 0, 4, 0x0, false}, {{15, 15, 1}}, {
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_10 = {{1, {0}, 1, 0, 4, 0x0, false}, {{15, 15, 1}}, {
     {15, -1, {-1, -1}}, {15, -1, {-1, -1}}, {1, -1, {-1, -1}}, {15, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_13 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {6120, 60, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_weight_grad.accumulation.b... */,
-    {2288, 60, {5200}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_weight_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_11 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {3296, 60, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_weight_grad.accumulation.b... */,
+    {5016, 60, {5200}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_weight_grad */,
     {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {6120, 60, {5264}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_weight_grad.accumulation.b... */,
+    {3296, 60, {5264}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_weight_grad.accumulation.b... */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_12 = {{{0, 15}}, true, true, 0, {
-    {0, {0}, {15}, {1}}, {0, {0}, {15}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {15}, {1}},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_10 = {{{0, 15}}, true, true, 0, {
+    {0, {0}, {15}, {1}, true}, {0, {0}, {15}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {15}, {1}, true},
+}};
+/* step: 'classifier_bias_grad/InPlaceAccumulatorV2' */
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_11 = {{1, {0}, 1, 0, 4, 0x0, false}, {{3, 3, 1}}, {
+    {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_12 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {3520, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_bias_grad.accumulation.buffer */,
+    {5104, 12, {5152}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_bias_grad */,
+    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {3520, 12, {5168}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_bias_grad.accumulation.buf... */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_11 = {{{0, 3}}, true, true, 0, {
+    {0, {0}, {3}, {1}, true}, {0, {0}, {3}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {3}, {1}, true},
+}};
+/* step: 'classifier_grad/Gemm' */
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_12 = {{1, {0}, 3, 0, 6, 0x4, false}, {{1, 1, 1}, {5, 5, 1}, {3, 3, 1}}, {
+    {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_13 = {{1, 3, true, false, false, 0, 0}, {{Gemm_main_3, 1}}, {
+    {5104, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
+    {3232, 60, {5152}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
+    {5544, 20, {5216}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: pool_flat_out_grad */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_12 = {{{0, 1}, {0, 5}, {0, 3}}, true, true, 0, {
+    {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0, 0}, {3, 5}, {5, 1}, true}, {0, {0, 0}, {1, 5}, {5, 1}, true},
 }};
 /* step: 'pool_grad/GlobalAveragePoolGrad' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[4]; } shape_13 = {{1, {0}, 2, 0, 4, 0x0, false}, {{5, 5, 1}, {24, 24, 1}}, {
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_14 = {{1, 2, true, false, false, 0, 0}, {{GlobalAveragePoolGrad_main_1, 1}}, {
-    {2376, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* dY: pool_out_grad */,
-    {4376, 480, {5160}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* dX: relu2_out_grad */,
+    {5544, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* dY: pool_out_grad */,
+    {5016, 480, {5160}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* dX: relu2_out_grad */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_13 = {{{0, 5}, {0, 24}}, true, true, 0, {{0, {0, 0}, {5, 1}, {1, 1}}, {0, {0, 0}, {5, 24}, {24, 1}}}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_13 = {{{0, 5}, {0, 24}}, true, true, 0, {
+    {0, {0, 0}, {5, 1}, {1, 1}, true}, {0, {0, 0}, {5, 24}, {24, 1}, true},
+}};
 /* step: 'relu2_grad/ReluGrad' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_15 = {{1, 3, true, false, false, 0, 0}, {{ReluGrad_main_1, 0}}, {
-    {4376, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu2_out_grad */,
-    {1808, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu2_out */,
-    {4376, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: add_out_grad */,
+    {5016, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu2_out_grad */,
+    {4536, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu2_out */,
+    {5016, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: add_out_grad */,
 }};
 /* step: 'conv2_grad/ConvGrad/X' */
 static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_14 = {{3, {5}, 8, 1, 12, 0x20, false}, {
@@ -1197,145 +1204,145 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_16 = {{2, 3, false, false, false, 6168, 384}, {{ConvGradX_main_1, NET_TEAM}, {ConvGradX_main_2, NET_TEAM}}, {
-    {4376, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* dY: add_out_grad */,
+    {5016, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* dY: add_out_grad */,
     {0, 900, {5328}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
-    {4856, 480, {5688}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* dX: conv2_grad/ConvGrad.0 */,
+    {4536, 480, {5688}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* dX: conv2_grad/ConvGrad.0 */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_14 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
-    {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}}, {0, {0, 0, 0, 0}, {2, 5, 3, 3}, {45, 9, 3, 1}},
-    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}},
-}};
-/* step: 'conv2_grad/ConvGrad/W' */
-static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_15 = {{3, {2}, 8, 1, 12, 0xe0, false}, {
-    {1, 1, 1}, {5, 5, 1}, {5, 2, 3}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 6, 1}, {4, 4, 1},
-}, {
-    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, 2, {2, -1}},
-    {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
-}};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_17 = {{2, 3, false, false, false, 6168, 384}, {{ConvGradW_main_1, NET_TEAM}, {ConvGradW_main_2, NET_TEAM}}, {
-    {4376, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: add_out_grad */,
-    {3896, 480, {5616}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* X: relu1_out */,
-    {1808, 900, {5808}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dW: conv2_weight_grad */,
-}};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_15 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
-    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}}, {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}},
-    {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}},
-}};
-/* step: 'conv2_weight_grad/InPlaceAccumulatorV2' */
-static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_16 = {{2, {0}, 1, 1, 4, 0x0, false}, {{225, 120, 2}}, {
-    {225, 5, {0, -1}}, {225, 5, {0, -1}}, {1, -1, {-1, -1}}, {225, 5, {0, -1}},
-}};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_18 = {{1, 4, false, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {904, 900, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* buffer: conv2_weight_grad.accumulation.buffer */,
-    {1808, 900, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* value: conv2_weight_grad */,
-    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {904, 900, {6096}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* buffer_out: conv2_weight_grad.accumulation.buffer... */,
-}};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_16 = {{{0, 120}}, true, true, 0, {
-    {0, {0}, {120}, {1}}, {0, {0}, {120}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {120}, {1}},
+    {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {2, 5, 3, 3}, {45, 9, 3, 1}, true},
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true},
 }};
 /* step: 'relu1_out_grad/Add' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_19 = {{1, 3, true, false, false, 0, 0}, {{Add_main_1, 0}}, {
-    {4376, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: add_out_grad */,
-    {4856, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: conv2_grad/ConvGrad.0 */,
-    {4376, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: relu1_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_17 = {{1, 3, true, false, false, 0, 0}, {{Add_main_1, 0}}, {
+    {5016, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: add_out_grad */,
+    {4536, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: conv2_grad/ConvGrad.0 */,
+    {4536, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: relu1_out_grad */,
 }};
 /* step: 'relu1_grad/ReluGrad' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_20 = {{1, 3, true, false, false, 0, 0}, {{ReluGrad_main_1, 0}}, {
-    {4376, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu1_out_grad */,
-    {3896, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu1_out */,
-    {4376, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: bn1_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_18 = {{1, 3, true, false, false, 0, 0}, {{ReluGrad_main_1, 0}}, {
+    {4536, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu1_out_grad */,
+    {3576, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu1_out */,
+    {4536, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: bn1_out_grad */,
 }};
 /* step: 'bn1_grad/BatchNormalizationGrad' */
-static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]; } shape_17 = {{1, {0}, 3, 0, 14, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]; } shape_15 = {{1, {0}, 3, 0, 14, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[8]; } work_21 = {{2, 8, true, false, false, 0, 0}, {{BatchNormalizationGrad_sums_1, 0}, {BatchNormalizationGrad_apply_1, 2}}, {
-    {4376, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* dY: bn1_out_grad */,
-    {3416, 480, {5616}, {0}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
-    {6256, 20, {6096}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
-    {6352, 20, {6120}, {0}, 7, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_mean: bn1/saved_mean */,
-    {6328, 20, {6144}, {0}, 8, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_inv_std: bn1/saved_inv_std */,
-    {4376, 480, {6168}, {0}, 9, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* dX: conv1_out_grad */,
-    {1808, 20, {6648}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dscale: bn1_scale_grad */,
-    {1832, 20, {6672}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dB: bn1_bias_grad */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[8]; } work_19 = {{2, 8, true, false, false, 0, 0}, {{BatchNormalizationGrad_sums_1, 0}, {BatchNormalizationGrad_apply_1, 2}}, {
+    {4536, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* dY: bn1_out_grad */,
+    {4056, 480, {5616}, {0}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
+    {3432, 20, {6096}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
+    {5520, 20, {6120}, {0}, 7, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_mean: bn1/saved_mean */,
+    {5496, 20, {6144}, {0}, 8, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_inv_std: bn1/saved_inv_std */,
+    {4536, 480, {6168}, {0}, 9, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* dX: conv1_out_grad */,
+    {5568, 20, {6648}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dscale: bn1_scale_grad */,
+    {5544, 20, {6672}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dB: bn1_bias_grad */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[8]; } tile_17 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
-    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}},
-    {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}},
-    {0, {0}, {5}, {1}},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[8]; } tile_15 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
+    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true},
+    {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
+    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
 }};
 /* step: 'bn1_scale_grad/InPlaceAccumulatorV2' */
-static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_18 = {{1, {0}, 1, 0, 4, 0x0, false}, {{5, 5, 1}}, {
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_16 = {{1, {0}, 1, 0, 4, 0x0, false}, {{5, 5, 1}}, {
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_22 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {6280, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_scale_grad.accumulation.buffer */,
-    {1808, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_scale_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_20 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {3456, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_scale_grad.accumulation.buffer */,
+    {5568, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_scale_grad */,
     {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {6280, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_scale_grad.accumulation.buffer_out */,
+    {3456, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_scale_grad.accumulation.buffer_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_18 = {{{0, 5}}, true, true, 0, {
-    {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {5}, {1}},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_16 = {{{0, 5}}, true, true, 0, {
+    {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {5}, {1}, true},
 }};
 /* step: 'bn1_bias_grad/InPlaceAccumulatorV2' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_23 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {6208, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_bias_grad.accumulation.buffer */,
-    {1832, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_bias_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_21 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {3384, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_bias_grad.accumulation.buffer */,
+    {5544, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_bias_grad */,
     {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {6208, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_bias_grad.accumulation.buffer_out */,
+    {3384, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_bias_grad.accumulation.buffer_out */,
 }};
 /* step: 'conv1_grad/ConvGrad/W' */
-static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_19 = {{2, {2}, 8, 1, 12, 0xe0, false}, {
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_17 = {{2, {2}, 8, 1, 12, 0xe0, false}, {
     {1, 1, 1}, {5, 5, 1}, {2, 1, 2}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 6, 1}, {4, 4, 1},
 }, {
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {2, 0, {2, -1}},
     {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, 0, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 3, false, false, false, 6152, 468}, {{ConvGradW_main_3, NET_TEAM}, {ConvGradW_main_4, NET_TEAM}}, {
-    {4376, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: conv1_out_grad */,
-    {2712, 704, {5616}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* X: image */,
-    {1808, 360, {5968}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dW: conv1_weight_grad */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_22 = {{2, 3, false, false, false, 6152, 468}, {{ConvGradW_main_1, NET_TEAM}, {ConvGradW_main_2, NET_TEAM}}, {
+    {4536, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: conv1_out_grad */,
+    {1808, 704, {5616}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* X: image */,
+    {4056, 360, {5968}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dW: conv1_weight_grad */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_19 = {{{0, 1}, {0, 5}, {0, 1}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
-    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}}, {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}},
-    {0, {0, 0, 0, 0}, {5, 1, 3, 3}, {9, 9, 3, 1}},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_17 = {{{0, 1}, {0, 5}, {0, 1}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}, true},
+    {0, {0, 0, 0, 0}, {5, 1, 3, 3}, {9, 9, 3, 1}, true},
 }};
 /* step: 'conv1_weight_grad/InPlaceAccumulatorV2' */
-static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_20 = {{1, {0}, 1, 0, 4, 0x0, false}, {{90, 90, 1}}, {
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_18 = {{1, {0}, 1, 0, 4, 0x0, false}, {{90, 90, 1}}, {
     {90, -1, {-1, -1}}, {90, -1, {-1, -1}}, {1, -1, {-1, -1}}, {90, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_25 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {5696, 360, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: conv1_weight_grad.accumulation.buffer */,
-    {1808, 360, {5496}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: conv1_weight_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_23 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {2872, 360, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: conv1_weight_grad.accumulation.buffer */,
+    {4056, 360, {5496}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: conv1_weight_grad */,
     {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {5696, 360, {5856}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: conv1_weight_grad.accumulation.buffer... */,
+    {2872, 360, {5856}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: conv1_weight_grad.accumulation.buffer... */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_20 = {{{0, 90}}, true, true, 0, {
-    {0, {0}, {90}, {1}}, {0, {0}, {90}, {1}}, {0, {0}, {1}, {1}}, {0, {0}, {90}, {1}},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_18 = {{{0, 90}}, true, true, 0, {
+    {0, {0}, {90}, {1}, true}, {0, {0}, {90}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {90}, {1}, true},
+}};
+/* step: 'conv2_grad/ConvGrad/W' */
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_19 = {{3, {2}, 8, 1, 12, 0xe0, false}, {
+    {1, 1, 1}, {5, 5, 1}, {5, 2, 3}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 6, 1}, {4, 4, 1},
+}, {
+    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, 2, {2, -1}},
+    {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 3, false, false, false, 6168, 384}, {{ConvGradW_main_3, NET_TEAM}, {ConvGradW_main_4, NET_TEAM}}, {
+    {5016, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: add_out_grad */,
+    {3576, 480, {5616}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* X: relu1_out */,
+    {4056, 900, {5808}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dW: conv2_weight_grad */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_19 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}, true},
+    {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}, true},
+}};
+/* step: 'conv2_weight_grad/InPlaceAccumulatorV2' */
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_20 = {{2, {0}, 1, 1, 4, 0x0, false}, {{225, 120, 2}}, {
+    {225, 5, {0, -1}}, {225, 5, {0, -1}}, {1, -1, {-1, -1}}, {225, 5, {0, -1}},
+}};
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_25 = {{1, 4, false, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {904, 900, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* buffer: conv2_weight_grad.accumulation.buffer */,
+    {4056, 900, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* value: conv2_weight_grad */,
+    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
+    {904, 900, {6096}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* buffer_out: conv2_weight_grad.accumulation.buffer... */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_20 = {{{0, 120}}, true, true, 0, {
+    {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {120}, {1}, true},
 }};
 /* update: 'conv1_weight/SGD' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_26 = {{1, 4, true, false, false, 0, 0}, {{SGD_main_1, 0}}, {
-    {5336, 360, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: conv1_weight */,
-    {5696, 360, {5496}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
+    {2512, 360, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: conv1_weight */,
+    {2872, 360, {5496}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
     {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {5336, 360, {5856}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: conv1_weight_updated */,
+    {2512, 360, {5856}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: conv1_weight_updated */,
 }};
 /* update: 'bn1_scale/SGD' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_27 = {{1, 4, true, false, false, 0, 0}, {{SGD_main_1, 0}}, {
-    {6256, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_scale */,
-    {6280, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
+    {3432, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_scale */,
+    {3456, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
     {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {6256, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_scale_updated */,
+    {3432, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_scale_updated */,
 }};
 /* update: 'bn1_bias/SGD' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_28 = {{1, 4, true, false, false, 0, 0}, {{SGD_main_1, 0}}, {
-    {6184, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_bias */,
-    {6208, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
+    {3360, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_bias */,
+    {3384, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
     {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {6184, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_bias_updated */,
+    {3360, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_bias_updated */,
 }};
 /* update: 'conv2_weight/SGD' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_29 = {{1, 4, false, false, false, 0, 0}, {{SGD_main_1, 0}}, {
@@ -1346,23 +1353,23 @@ static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks
 }};
 /* update: 'classifier_weight/SGD' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_30 = {{1, 4, true, false, false, 0, 0}, {{SGD_main_1, 0}}, {
-    {6056, 60, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_weight */,
-    {6120, 60, {5200}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
+    {3232, 60, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_weight */,
+    {3296, 60, {5200}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
     {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {6056, 60, {5264}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_weight_updated */,
+    {3232, 60, {5264}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_weight_updated */,
 }};
 /* update: 'classifier_bias/SGD' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_31 = {{1, 4, true, false, false, 0, 0}, {{SGD_main_1, 0}}, {
-    {6376, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_bias */,
-    {6392, 12, {5152}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
+    {3504, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_bias */,
+    {3520, 12, {5152}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
     {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {6376, 12, {5168}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_bias_updated */,
+    {3504, 12, {5168}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_bias_updated */,
 }};
 /* infer: 'conv1' */
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_32 = {{2, 3, false, false, false, 6152, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
-    {2712, 704, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
-    {5336, 360, {5488}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
-    {1808, 480, {5672}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv1_out */,
+    {1808, 704, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
+    {2512, 360, {5488}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
+    {3576, 480, {5672}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv1_out */,
 }};
 /* infer: 'bn1' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[10]; } shape_21 = {{1, {0}, 3, 0, 10, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
@@ -1370,50 +1377,50 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[10]
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[6]; } work_33 = {{1, 6, true, false, false, 0, 0}, {{BatchNormalization_main_1, 2}}, {
-    {1808, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: infer/conv1_out */,
-    {6256, 20, {5616}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
-    {6184, 20, {5640}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
-    {6232, 20, {5664}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_mean: bn1_mean */,
-    {6304, 20, {5688}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_var: bn1_var */,
-    {1808, 480, {5712}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: infer/bn1_out */,
+    {3576, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: infer/conv1_out */,
+    {3432, 20, {5616}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
+    {3360, 20, {5640}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
+    {3408, 20, {5664}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_mean: bn1_mean */,
+    {3480, 20, {5688}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_var: bn1_var */,
+    {3576, 480, {5712}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: infer/bn1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[6]; } tile_21 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
-    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}}, {0, {0}, {5}, {1}},
-    {0, {0}, {5}, {1}}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}},
+    {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
+    {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true},
 }};
 /* infer: 'relu1' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_34 = {{1, 2, true, false, false, 0, 0}, {{Relu_main_1, 0}}, {
-    {1808, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/bn1_out */,
-    {1808, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu1_out */,
+    {3576, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/bn1_out */,
+    {3576, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu1_out */,
 }};
 /* infer: 'conv2' */
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_35 = {{2, 3, false, false, false, 6168, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
-    {1808, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: infer/relu1_out */,
+    {3576, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: infer/relu1_out */,
     {0, 900, {5328}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
-    {3416, 480, {5688}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv2_out */,
+    {4056, 480, {5688}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv2_out */,
 }};
 /* infer: 'add' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_36 = {{1, 3, true, false, false, 0, 0}, {{Add_main_1, 0}}, {
-    {3416, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: infer/conv2_out */,
-    {1808, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: infer/relu1_out */,
-    {3416, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: infer/add_out */,
+    {4056, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: infer/conv2_out */,
+    {3576, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: infer/relu1_out */,
+    {4056, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: infer/add_out */,
 }};
 /* infer: 'relu2' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_37 = {{1, 2, true, false, false, 0, 0}, {{Relu_main_1, 0}}, {
-    {3416, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/add_out */,
-    {3416, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu2_out */,
+    {4056, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/add_out */,
+    {4056, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu2_out */,
 }};
 /* infer: 'pool' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_38 = {{1, 2, true, false, false, 0, 0}, {{GlobalAveragePool_main_1, 0}}, {
-    {3416, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: infer/relu2_out */,
-    {1808, 20, {5616}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: infer/pool_out */,
+    {4056, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: infer/relu2_out */,
+    {3576, 20, {5616}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: infer/pool_out */,
 }};
 /* infer: 'classifier' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_39 = {{1, 4, true, false, false, 0, 0}, {{Gemm_main_1, 1}}, {
-    {1808, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: infer/pool_flat_out */,
-    {6056, 60, {5160}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {6376, 12, {5224}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
-    {6408, 12, {5240}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: infer/classifier_out */,
+    {3576, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: infer/pool_flat_out */,
+    {3232, 60, {5160}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
+    {3504, 12, {5224}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
+    {3536, 12, {5240}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: infer/classifier_out */,
 }};
 
 /* ---- entries ------------------------------------------------------------------------------------------------- */
@@ -1439,13 +1446,13 @@ static const net_group_t step_groups[] = {
     {&shape_7.head, &work_8.head, &tile_7, sizeof shape_7, sizeof work_8, sizeof tile_7},
     /* SoftmaxCrossEntropyLossGrad: node 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad', 1 tile */
     {&shape_8.head, &work_9.head, &tile_8, sizeof shape_8, sizeof work_9, sizeof tile_8},
-    /* InPlaceAccumulatorV2: node 'classifier_bias_grad/InPlaceAccumulatorV2', 1 tile */
-    {&shape_9.head, &work_10.head, &tile_9, sizeof shape_9, sizeof work_10, sizeof tile_9},
-    /* Gemm: node 'classifier_grad/Gemm', 1 tile */
-    {&shape_10.head, &work_11.head, &tile_10, sizeof shape_10, sizeof work_11, sizeof tile_10},
     /* Gemm: node 'classifier_grad/Gemm_1', 1 tile */
-    {&shape_11.head, &work_12.head, &tile_11, sizeof shape_11, sizeof work_12, sizeof tile_11},
+    {&shape_9.head, &work_10.head, &tile_9, sizeof shape_9, sizeof work_10, sizeof tile_9},
     /* InPlaceAccumulatorV2: node 'classifier_weight_grad/InPlaceAccumulatorV2', 1 tile */
+    {&shape_10.head, &work_11.head, &tile_10, sizeof shape_10, sizeof work_11, sizeof tile_10},
+    /* InPlaceAccumulatorV2: node 'classifier_bias_grad/InPlaceAccumulatorV2', 1 tile */
+    {&shape_11.head, &work_12.head, &tile_11, sizeof shape_11, sizeof work_12, sizeof tile_11},
+    /* Gemm: node 'classifier_grad/Gemm', 1 tile */
     {&shape_12.head, &work_13.head, &tile_12, sizeof shape_12, sizeof work_13, sizeof tile_12},
     /* GlobalAveragePoolGrad: node 'pool_grad/GlobalAveragePoolGrad', 1 tile */
     {&shape_13.head, &work_14.head, &tile_13, sizeof shape_13, sizeof work_14, sizeof tile_13},
@@ -1453,23 +1460,23 @@ static const net_group_t step_groups[] = {
     {&shape_4.head, &work_15.head, &tile_4, sizeof shape_4, sizeof work_15, sizeof tile_4},
     /* ConvGradX: node 'conv2_grad/ConvGrad/X', 3 tiles (co 5/2) */
     {&shape_14.head, &work_16.head, &tile_14, sizeof shape_14, sizeof work_16, sizeof tile_14},
-    /* ConvGradW: node 'conv2_grad/ConvGrad/W', 3 tiles (ci 5/2) */
-    {&shape_15.head, &work_17.head, &tile_15, sizeof shape_15, sizeof work_17, sizeof tile_15},
-    /* InPlaceAccumulatorV2: node 'conv2_weight_grad/InPlaceAccumulatorV2', 2 tiles (i 225/120) */
-    {&shape_16.head, &work_18.head, &tile_16, sizeof shape_16, sizeof work_18, sizeof tile_16},
     /* Add: node 'relu1_out_grad/Add', 1 tile */
-    {&shape_4.head, &work_19.head, &tile_4, sizeof shape_4, sizeof work_19, sizeof tile_4},
+    {&shape_4.head, &work_17.head, &tile_4, sizeof shape_4, sizeof work_17, sizeof tile_4},
     /* ReluGrad: node 'relu1_grad/ReluGrad', 1 tile */
-    {&shape_4.head, &work_20.head, &tile_4, sizeof shape_4, sizeof work_20, sizeof tile_4},
+    {&shape_4.head, &work_18.head, &tile_4, sizeof shape_4, sizeof work_18, sizeof tile_4},
     /* BatchNormalizationGrad sums, apply: node 'bn1_grad/BatchNormalizationGrad', 1 tile */
-    {&shape_17.head, &work_21.head, &tile_17, sizeof shape_17, sizeof work_21, sizeof tile_17},
+    {&shape_15.head, &work_19.head, &tile_15, sizeof shape_15, sizeof work_19, sizeof tile_15},
     /* InPlaceAccumulatorV2: node 'bn1_scale_grad/InPlaceAccumulatorV2', 1 tile */
-    {&shape_18.head, &work_22.head, &tile_18, sizeof shape_18, sizeof work_22, sizeof tile_18},
+    {&shape_16.head, &work_20.head, &tile_16, sizeof shape_16, sizeof work_20, sizeof tile_16},
     /* InPlaceAccumulatorV2: node 'bn1_bias_grad/InPlaceAccumulatorV2', 1 tile */
-    {&shape_18.head, &work_23.head, &tile_18, sizeof shape_18, sizeof work_23, sizeof tile_18},
+    {&shape_16.head, &work_21.head, &tile_16, sizeof shape_16, sizeof work_21, sizeof tile_16},
     /* ConvGradW: node 'conv1_grad/ConvGrad/W', 2 tiles (ci 2/1) */
-    {&shape_19.head, &work_24.head, &tile_19, sizeof shape_19, sizeof work_24, sizeof tile_19},
+    {&shape_17.head, &work_22.head, &tile_17, sizeof shape_17, sizeof work_22, sizeof tile_17},
     /* InPlaceAccumulatorV2: node 'conv1_weight_grad/InPlaceAccumulatorV2', 1 tile */
+    {&shape_18.head, &work_23.head, &tile_18, sizeof shape_18, sizeof work_23, sizeof tile_18},
+    /* ConvGradW: node 'conv2_grad/ConvGrad/W', 3 tiles (ci 5/2) */
+    {&shape_19.head, &work_24.head, &tile_19, sizeof shape_19, sizeof work_24, sizeof tile_19},
+    /* InPlaceAccumulatorV2: node 'conv2_weight_grad/InPlaceAccumulatorV2', 2 tiles (i 225/120) */
     {&shape_20.head, &work_25.head, &tile_20, sizeof shape_20, sizeof work_25, sizeof tile_20},
 };
 
@@ -1477,17 +1484,17 @@ static const net_entry_t step_entry = {step_groups, regions, 26, NET_CORES, 0};
 
 static const net_group_t update_groups[] = {
     /* SGD: node 'conv1_weight/SGD', 1 tile */
-    {&shape_20.head, &work_26.head, &tile_20, sizeof shape_20, sizeof work_26, sizeof tile_20},
+    {&shape_18.head, &work_26.head, &tile_18, sizeof shape_18, sizeof work_26, sizeof tile_18},
     /* SGD: node 'bn1_scale/SGD', 1 tile */
-    {&shape_18.head, &work_27.head, &tile_18, sizeof shape_18, sizeof work_27, sizeof tile_18},
+    {&shape_16.head, &work_27.head, &tile_16, sizeof shape_16, sizeof work_27, sizeof tile_16},
     /* SGD: node 'bn1_bias/SGD', 1 tile */
-    {&shape_18.head, &work_28.head, &tile_18, sizeof shape_18, sizeof work_28, sizeof tile_18},
+    {&shape_16.head, &work_28.head, &tile_16, sizeof shape_16, sizeof work_28, sizeof tile_16},
     /* SGD: node 'conv2_weight/SGD', 2 tiles (i 225/120) */
-    {&shape_16.head, &work_29.head, &tile_16, sizeof shape_16, sizeof work_29, sizeof tile_16},
+    {&shape_20.head, &work_29.head, &tile_20, sizeof shape_20, sizeof work_29, sizeof tile_20},
     /* SGD: node 'classifier_weight/SGD', 1 tile */
-    {&shape_12.head, &work_30.head, &tile_12, sizeof shape_12, sizeof work_30, sizeof tile_12},
+    {&shape_10.head, &work_30.head, &tile_10, sizeof shape_10, sizeof work_30, sizeof tile_10},
     /* SGD: node 'classifier_bias/SGD', 1 tile */
-    {&shape_9.head, &work_31.head, &tile_9, sizeof shape_9, sizeof work_31, sizeof tile_9},
+    {&shape_11.head, &work_31.head, &tile_11, sizeof shape_11, sizeof work_31, sizeof tile_11},
 };
 
 static const net_entry_t update_entry = {update_groups, regions, 6, NET_CORES, 26};
@@ -1533,28 +1540,37 @@ void net_write(const net_tensor_t *tensor, const void *source) { net_write_part(
 
 void net_read(const net_tensor_t *tensor, void *destination) { net_read_part(tensor, 0, destination, tensor->bytes); }
 
+static void fill(const void *const data[], int count)
+{
+    for (int i = 0; i < count; ++i)
+        if (data[i])
+            net_write(&net_tensors[i], data[i]);
+}
+
 void net_step(const void *const data[NET_DATA_COUNT], bool reset)
 {
     const uint8_t flag = reset;
-    for (int i = 0; i < NET_DATA_COUNT; ++i)
-        if (data[i])
-            net_write(&net_tensors[i], data[i]);
+    fill(data, NET_DATA_COUNT);
     net_memory_write(NET_L1, RESET_ADDRESS, &flag, sizeof flag);
     net_run(&step_entry);
-}
-
-void net_infer(const void *const data[NET_INPUT_COUNT])
-{
-    for (int i = 0; i < NET_INPUT_COUNT; ++i)
-        if (data[i])
-            net_write(&net_tensors[i], data[i]);
-    net_run(&infer_entry);
 }
 
 void net_update(float learning_rate)
 {
     net_memory_write(NET_L1, LEARNING_RATE_ADDRESS, &learning_rate, sizeof learning_rate);
     net_run(&update_entry);
+}
+
+void net_train(const void *const data[NET_DATA_COUNT], float learning_rate)
+{
+    net_step(data, true);
+    net_update(learning_rate);
+}
+
+void net_infer(const void *const data[NET_INPUT_COUNT])
+{
+    fill(data, NET_INPUT_COUNT);
+    net_run(&infer_entry);
 }
 
 uint32_t net_state_bytes(void) { return net_state_size(net_tensors, NET_TENSOR_COUNT); }

@@ -11,7 +11,7 @@
 
 #define NET_CORES 8
 #define NET_L1_BYTES 6696
-#define NET_L2_BYTES 6448
+#define NET_L2_BYTES 5592
 #define NET_L3_BYTES 8
 
 /* The memories this plan was made for. */
@@ -22,6 +22,7 @@
 #define NET_DATA_COUNT 2 /* the first rows of net_tensors */
 #define NET_INPUT_COUNT 1 /* of these, those that net_infer takes; 0: this program has no net_infer */
 #define NET_TENSOR_COUNT 19
+#define NET_FUSED_UPDATE 0 /* 1: net_train updates each parameter as soon as its gradient is there; no net_step */
 
 extern const net_tensor_t net_tensors[NET_TENSOR_COUNT];
 
@@ -31,7 +32,7 @@ extern const net_tensor_t net_tensors[NET_TENSOR_COUNT];
 int net_init(void);
 void net_close(void);
 
-/* Copies a whole tensor; between calls of net_step and net_update only. */
+/* Copies a whole tensor; between calls of the functions below only. */
 void net_write(const net_tensor_t *tensor, const void *source);
 void net_read(const net_tensor_t *tensor, void *destination);
 
@@ -44,11 +45,14 @@ void net_read_part(const net_tensor_t *tensor, uint32_t offset, void *destinatio
  */
 void net_step(const void *const data[NET_DATA_COUNT], bool reset);
 
-/* Inference with the present weights and running statistics; the result is the tensor with role NET_PREDICTION. */
-void net_infer(const void *const data[NET_INPUT_COUNT]);
-
 /* The optimizer's update with the accumulated gradients. */
 void net_update(float learning_rate);
+
+/* A step of one mini-batch: net_step with reset, then net_update. */
+void net_train(const void *const data[NET_DATA_COUNT], float learning_rate);
+
+/* Inference with the present weights and running statistics; the result is the tensor with role NET_PREDICTION. */
+void net_infer(const void *const data[NET_INPUT_COUNT]);
 
 /* Parameters and states as one image, to continue later or elsewhere. Between steps only: gradients are not in it, nor are
  * constants, which come with the initial weights. `buffer` is in L2 and has net_state_bytes() bytes.
