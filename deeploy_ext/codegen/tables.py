@@ -8,13 +8,17 @@ from dataclasses import dataclass, field
 from deeploy_ext.codegen.text import c_comment
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.operators.nests import MAX_RANK
-from deeploy_ext.planning.plan import AxisPlan, Group, Placement
+from deeploy_ext.planning.plan import AFTER, EARLY, KEPT, TURN, AxisPlan, Group, Placement
 
 MAX_LOOPS = 8
 MAX_OPERANDS = 10
 MAX_PHASES = 4
+SLOT_UNIT = 8
+MOST_L1 = 65536 * SLOT_UNIT
+"""Bytes of L1 in which slots can be numbered."""
 _WIDTH = 116
 _STAGES = {"none": "NET_DIRECT", "tile": "NET_BY_TILE", "whole": "NET_WHOLE"}
+_ARRIVALS = {AFTER: "NET_AFTER", TURN: "NET_AT_TURN", EARLY: "NET_EARLY", KEPT: "NET_KEPT"}
 
 
 @dataclass
@@ -94,17 +98,18 @@ class Tables:
             home = homes[block.value]
             mask = sum(1 << loop for loop in block.loops)
             size = math.prod(axis.extent for axis in block.axes) * block.item
-            slots, stages = (", ".join(map(str, at)) or "0" for at in (block.slots, block.stage_slots))
+            numbers = [slot // SLOT_UNIT for slot in block.slots]
+            slots, stages = (", ".join(map(str, at)) or "0" for at in (numbers, block.stage_slots))
             rows.append(
-                f"{{{home.address}, {size}, {{{slots}}}, {{{stages}}}, {axes}, "
+                f"{{{home.address}, {size}, {{{stages}}}, {{{slots}}}, {axes}, "
                 f"NET_{home.level}, {_STAGES[block.stage]}, {len(block.axes)}, {block.item}, {len(block.slots)}, "
-                f"{mask:#x}, {_flags(block.loaded, block.stored)}}} "
+                f"{mask:#x}, {_ARRIVALS[block.arrival]}, {_flags(block.loaded, block.stored)}}} "
                 f"/* {block.operand}: {c_comment(block.value, 40)} */"
             )
             axes += len(block.axes)
         staged = any(block.stage != "none" for block in group.blocks)
         refilled = any(block.loaded and block.stored for block in group.blocks)
-        flags = _flags(_simple(group, homes), staged, refilled)
+        flags = _flags(_simple(group, homes), staged, refilled, group.drains)
         head = f"{{{len(phases)}, {len(rows)}, {flags}, {group.scratch}, {group.scratch_bytes}}}"
         kind = f"struct {{ net_work_t head; net_phase_t phases[{len(phases)}]; net_block_t blocks[{len(rows)}]; }}"
         return self._define("work", kind, f"{head}, {{{', '.join(phases)}}}, {{{wrap(rows)}}}")
@@ -143,6 +148,7 @@ def check_limits(group: Group) -> None:
         ("operands", len(group.blocks), MAX_OPERANDS),
         ("phases", len(group.bodies), MAX_PHASES),
         ("axes", max((len(b.axes) for b in group.blocks), default=0), MAX_RANK),
+        ("bytes of L1 up to the end of its blocks", max((s for b in group.blocks for s in b.slots), default=0), MOST_L1 - 1),
         ("split loops per axis", max((len(axis.loops) for axis in regions), default=0), 2),
     ):
         if count > limit:

@@ -12,6 +12,7 @@ from itertools import combinations, product
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.operators.spec import KERNELS, Phase, Variant
+from deeploy_ext.planning.arrival import earliest, may_drain, permitted
 from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import may_share
 from deeploy_ext.planning.nest import Nest, Tiling, nest_of_group, row_of
@@ -44,9 +45,12 @@ def check_plan(program: Program, plan: Plan) -> None:
     _check_placements(program, plan, homes, target)
     calls = {(call.entry, call.name): (i, call) for i, call in enumerate(program.calls)}
     room = _tensor_room(plan, target)
+    before: Group | None = None
     for group in plan.groups:
         position, call = calls[group.entry, group.node]
         _check_group(call, position, group, plan, homes, target, room)
+        _check_arrivals(group, before if before and before.entry == group.entry else None, homes)
+        before = group
 
 
 def in_plan_order(program: Program, plan: Plan) -> Program:
@@ -182,17 +186,30 @@ def _check_group(
         if block.stored:
             _check_written_once(where, block, group)
         _check_block(where, block, group, homes[block.value], target)
-    arguments = [(p.address, p.address + p.bytes, p.storage) for p in plan.placements if p.level == "L1"]
+    lives = {
+        level: [
+            (p.address, p.address + p.bytes, p.storage)
+            for p in plan.placements
+            if p.level == level and p.first <= position <= p.last
+        ]
+        for level in ("L1", "L2")
+    }
     slots = [(s, s + b.bytes, b.operand) for b in group.blocks for s in b.slots]
     fixed = [(0, target.runtime_bytes, "the runtime"), (group.scratch, group.scratch + group.scratch_bytes, "its scratch")]
-    _check_spans(where, "L1", [*fixed, *arguments, *slots], room["L1"])
-    live = [
-        (p.address, p.address + p.bytes, p.storage)
-        for p in plan.placements
-        if p.level == "L2" and p.first <= position <= p.last
-    ]
+    _check_spans(where, "L1", [*fixed, *lives["L1"], *slots], room["L1"])
     stages = [(s, s + b.stage_bytes, b.operand) for b in group.blocks for s in b.stage_slots]
-    _check_spans(where, "L2", [*stages], room["L2"], live)
+    _check_spans(where, "L2", [*stages], room["L2"], lives["L2"])
+
+
+def _check_arrivals(group: Group, before: Group | None, homes: dict[str, Placement]) -> None:
+    """What comes before the last tile of the nest before is done, or leaves after it, disturbs neither nest."""
+    where = f"node '{group.node}'"
+    for block in group.blocks:
+        right = permitted(earliest(block, group, before, homes))
+        if block.arrival not in right:
+            raise _fail(where, f"'{block.operand}' arrives '{block.arrival}', which is none of {', '.join(right)}")
+    if group.drains and not may_drain(group, before, homes):
+        raise _fail(where, "results of the nest before would leave while its first tile writes to their slots")
 
 
 def _check_loops(where: str, nest: Nest, group: Group) -> None:
@@ -253,6 +270,8 @@ def _check_block(where: str, block: BlockPlan, group: Group, home: Placement, ta
     if len(block.slots) != wanted:
         raise _fail(where, f"'{block.operand}' has {len(block.slots)} slots, {wanted} are needed")
     if home.level == "L1":
+        if not block.gapless:
+            raise _fail(where, f"'{block.operand}' lives in L1, but the boxes of its tiles have gaps there")
         return
     if block.box_bytes > block.bytes or block.bytes > target.costs["dma.max_bytes"]:
         raise _fail(where, f"a tile of '{block.operand}' has {block.box_bytes} bytes, its block {block.bytes}")

@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.planning.arrival import box_bytes, first_box
 from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import Machine, Transfers, compute_cycles, operand_transfers, predict
 from deeploy_ext.planning.nest import Tiling, nest_of_group, volume
-from deeploy_ext.planning.plan import Cycles, Group, LevelUse, Placement, Plan, Traffic
+from deeploy_ext.planning.overlap import box_cycles, overlapped
+from deeploy_ext.planning.plan import KEPT, Cycles, Group, LevelUse, Placement, Plan, Traffic
 from deeploy_ext.planning.storage import lower_bound
 from deeploy_ext.planning.target import Target
 
@@ -73,7 +75,7 @@ def total_traffic(entries: Sequence[str], moved: Sequence[tuple[str, Transfers]]
 def group_figures(
     call: Call, group: Group, homes: Mapping[str, Placement], program: Program, machine: Machine
 ) -> tuple[Transfers, Cycles]:
-    """Transfers and predicted cycles of one group, from its tile sizes, order, buffering and staging."""
+    """Transfers and predicted cycles of one group by itself, from its tile sizes, order, buffering, staging and arrivals."""
     nest = nest_of_group(call, group)
     tiling = Tiling(nest, tuple(loop.tile for loop in group.loops))
     transfers = Transfers()
@@ -81,6 +83,9 @@ def group_figures(
         moved = volume(block.axes, block.item, group.loops, group.order)
         whole = program.values[block.value].bytes
         transfers += operand_transfers(operand, homes[block.value].level, block.stage, moved, whole, machine.target)
+        if block.arrival == KEPT:
+            box = first_box(block)
+            transfers += Transfers(dma_cycles=-box_cycles(block, box, machine.target), dma_bytes=-box_bytes(block, box))
     staged_whole = any(block.stage == "whole" for block in group.blocks)
     compute = compute_cycles(tiling, machine)
     cycles = predict(compute, transfers, group.tiles, len(group.bodies), group.double_buffer, staged_whole, machine.target)
@@ -93,7 +98,8 @@ def with_figures(plan: Plan, program: Program, target: Target, capacity: Mapping
     homes = {value: placement for placement in plan.placements for value in placement.values}
     calls = {(call.entry, call.name): call for call in program.calls}
     made = [group_figures(calls[g.entry, g.node], g, homes, program, Machine(target, cores)) for g in plan.groups]
-    groups = tuple(replace(g, cycles=cycles) for g, (_, cycles) in zip(plan.groups, made, strict=True))
+    alone = tuple(replace(g, cycles=cycles) for g, (_, cycles) in zip(plan.groups, made, strict=True))
+    groups = overlapped(alone, target)
     moved = [(g.entry, transfers) for g, (transfers, _) in zip(groups, made, strict=True)]
     capacities = {name: capacity.get(name) or use.capacity for name, use in plan.memory.items()}
     reserved = target.reserved(cores, code_bytes(program, target, plan.options["kernels"]))

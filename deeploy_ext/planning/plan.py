@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.planning.typed import typed
 
-SCHEMA = "deeploy_ext/plan/2"
+SCHEMA = "deeploy_ext/plan/3"
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,18 @@ class AxisPlan:
         return max(size for _, size in self.regions)
 
 
+def gapless(axes: Sequence[AxisPlan]) -> bool:
+    """Whether all boxes of an operand are runs of its tensor: behind the first axis with several elements all are whole."""
+    outer = next((place for place, axis in enumerate(axes) if axis.extent > 1), len(axes))
+    return all(size == axis.extent for axis in axes[outer + 1 :] for _, size in axis.regions)
+
+
+AFTER, TURN, EARLY, KEPT = ARRIVALS = ("after", "turn", "early", "kept")
+"""When the box of a nest's first tile is loaded: when the results of the nest before are at home, when its last tile is
+computed, while it is computed, or not at all because that tile left it in the slot. Each is sooner than the one before.
+"""
+
+
 @dataclass(frozen=True)
 class BlockPlan:
     """An operand of a group and its L1 block.
@@ -68,6 +80,7 @@ class BlockPlan:
         slots: L1 byte offsets; two of them with double buffering, none for an operand that lives in L1.
         stage: how an L3 operand passes through L2: ``none`` (home is L2 or L1), ``tile`` or ``whole``.
         stage_bytes, stage_slots: size and L2 byte offsets of the staging buffers.
+        arrival: when the box of the first tile comes, one of :data:`ARRIVALS`.
     """
 
     operand: str
@@ -81,11 +94,17 @@ class BlockPlan:
     stage: str
     stage_bytes: int
     stage_slots: tuple[int, ...]
+    arrival: str = AFTER
 
     @property
     def loops(self) -> tuple[int, ...]:
         """Split loops that change this operand's box, sorted."""
         return tuple(sorted({loop for axis in self.axes for loop in axis.loops}))
+
+    @property
+    def gapless(self) -> bool:
+        """Whether every box is one run of bytes of its tensor: split along its outermost axis only."""
+        return gapless(self.axes)
 
     @property
     def box_bytes(self) -> int:
@@ -121,6 +140,7 @@ class Group:
     """One tile nest.
 
     ``order`` lists the split loops outermost first; reduction loops come last, so an output tile stays in L1 until done.
+    ``drains``: the results of the nest before may still be on their way out while the first tile is computed.
     """
 
     entry: str
@@ -133,6 +153,7 @@ class Group:
     cycles: Cycles
     scratch: int = 0
     scratch_bytes: int = 0
+    drains: bool = False
 
     @property
     def team(self) -> bool:

@@ -9,16 +9,19 @@ from typing import Any
 from deeploy_ext.errors import BadInputError, InfeasibleError
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.operators.spec import Phase
+from deeploy_ext.planning.arrival import Span
 from deeploy_ext.planning.candidates import kind_of, units_of
 from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import Machine, Transfers, core_loop
 from deeploy_ext.planning.decision import Setting, decide
-from deeploy_ext.planning.figures import memory_use, total_traffic
+from deeploy_ext.planning.figures import memory_use, total_traffic, with_figures
+from deeploy_ext.planning.l1 import arrange
 from deeploy_ext.planning.nest import Nest, Operand, make_nest, nests_of
 from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.placement import place, placed, promote
 from deeploy_ext.planning.plan import CONTIGUOUS, AxisPlan, BlockPlan, BodyPlan, Group, Placement, Plan
 from deeploy_ext.planning.remedy import explained, remedies
+from deeploy_ext.planning.residency import Resident, choose_residents, live_at
 from deeploy_ext.planning.search import Choice, NestSearch, Room
 from deeploy_ext.planning.storage import storages_of
 from deeploy_ext.planning.target import Target
@@ -55,17 +58,80 @@ class _Planner:
         if self.room["L2"] <= 0:
             self._no_room_for_code()
         levels, placements, choices, stages = self._decided()
+        plain = self._assembled(levels, tuple(placements), choices, stages, {})
+        residents = self._residents(dict(levels), plain) if self.options.promote else {}
+        if not residents:
+            return plain
+        try:
+            resident = self._plan_with({**levels, **dict.fromkeys(residents, "L1")}, residents)
+        except InfeasibleError:  # what is left in L2 packs worse
+            return plain
+        return min(plain, resident, key=lambda made: sum(made.cycles(entry) for entry in made.entries))
+
+    def _plan_with(self, levels: dict[str, str], residents: Mapping[str, Resident]) -> Plan:
+        """The plan with these levels, and these storages in L1."""
+        found = place([s for s in self.storages if s.name not in residents], levels, self.target, self.room)
+        base = self._end_of_l2(found)
+        choices: list[tuple[Choice, ...]] = []
+        for position, call in enumerate(self.program.calls):
+            start = max((end for _, end in live_at(residents, position)), default=self.blocks_base)
+            l1 = self.l1_arena - (start - self.blocks_base)
+            choices.append(self._choose(call, levels, self.room["L2"] - base, l1))
+        return self._assembled(levels, self._with_residents(found, residents), choices, [base] * len(choices), residents)
+
+    def _assembled(
+        self,
+        levels: Mapping[str, str],
+        placements: tuple[Placement, ...],
+        choices: Sequence[tuple[Choice, ...]],
+        stages: Sequence[int],
+        residents: Mapping[str, Resident],
+    ) -> Plan:
+        """The plan that all decisions make, with slots that let data of the next nest arrive early."""
         groups: list[Group] = []
+        taken: list[list[Span]] = []
         moved: list[tuple[str, Transfers]] = []
-        for call, chosen, stage_base in zip(self.program.calls, choices, stages, strict=True):
-            for choice in chosen:
-                groups.append(self._group(call, choice, levels, stage_base))
+        for position, call in enumerate(self.program.calls):
+            live = live_at(residents, position)
+            base = max((end for _, end in live), default=self.blocks_base)
+            for choice in choices[position]:
+                groups.append(self._group(call, choice, levels, base, stages[position]))
+                taken.append(live)
                 moved.append((call.entry, choice.transfers))
-        places = self._arguments() + tuple(placements)
+        places = self._arguments() + placements
+        if self.options.double_buffer:
+            homes = {value: placement for placement in places for value in placement.values}
+            groups = [*arrange(groups, homes, (self.blocks_base, self.blocks_base + self.l1_arena), taken, self.target)]
         memory = memory_use(places, groups, self.capacity, self.reserved, self.target)
         entries = self.program.entries
         traffic = total_traffic(entries, moved)
-        return Plan(self.target.name, self._options(), entries, tuple(groups), places, (), memory, traffic)
+        plan = Plan(self.target.name, self._options(), entries, tuple(groups), places, (), memory, traffic)
+        return with_figures(plan, self.program, self.target, {}) if self.options.double_buffer else plan
+
+    def _with_residents(self, placed: Sequence[Placement], residents: Mapping[str, Resident]) -> tuple[Placement, ...]:
+        """Placements of all storages, in their order."""
+        found = {p.storage: p for p in placed}
+        for s in self.storages:
+            if s.name in residents:
+                at = residents[s.name].begin
+                found[s.name] = Placement(s.name, "L1", at, s.bytes, CONTIGUOUS, s.first, s.last, s.persistent, s.values)
+        return tuple(found[s.name] for s in self.storages)
+
+    def _residents(self, levels: dict[str, str], plain: Plan) -> dict[str, Resident]:
+        """Storages that had better live in L1, beside the plan without any."""
+        ends = [p.address + self.target.levels["L2"].align(p.bytes) for p in plain.placements if p.level == "L2"]
+        stage_room = self.room["L2"] - max(ends, default=0)
+
+        def cost(position: int, residents: Mapping[str, Resident]) -> float | None:
+            base = max((end for _, end in live_at(residents, position)), default=self.blocks_base)
+            l1 = self.l1_arena - (base - self.blocks_base)
+            call = self.program.calls[position]
+            found = self._find(call, levels | dict.fromkeys(residents, "L1"), stage_room, l1)
+            return sum(c.cycles.total for c in found) if found else None
+
+        entry_of = [call.entry for call in self.program.calls]
+        arena = self.blocks_base, self.blocks_base + self.l1_arena
+        return choose_residents(self.storages, entry_of, arena, self.target.levels["L1"].alignment, cost)
 
     def _options(self) -> dict[str, Any]:
         o = self.options
@@ -85,7 +151,7 @@ class _Planner:
                 return decision.levels, placed(self.storages, decision.levels, decision.addresses), choices, decision.stages
         placements = place(self.storages, levels, self.target, self.room)
         base = self._end_of_l2(placements)
-        choices = [self._choose(call, levels, self.room["L2"] - base) for call in self.program.calls]
+        choices = [self._choose(call, levels, self.room["L2"] - base, self.l1_arena) for call in self.program.calls]
         return levels, placements, choices, [base] * len(choices)
 
     def _setting(self, greedy: dict[str, str]) -> Setting:
@@ -141,26 +207,30 @@ class _Planner:
         homes = {name: levels.get(owner, "L1") for name, owner in owners.items()}
         return NestSearch(nest, homes, {o.name: self._size(o.value) for o in nest.operands}, self.machine, like)
 
-    def _choose(self, call: Call, levels: dict[str, str], stage_room: int) -> tuple[Choice, ...]:
-        key = self._memo_key(call, levels)
+    def _find(self, call: Call, levels: dict[str, str], stage_room: int, l1: int) -> tuple[Choice, ...] | None:
+        """The cheapest way to run a node in so many bytes of L1; None when there is none."""
+        key = self._memo_key(call, levels), stage_room, l1
         if key not in self.memo:
             found: list[tuple[Choice, ...]] = []
             for nests in self._nests(call):
-                choices = [self._best(nest, levels, stage_room) for nest in nests]
+                choices = [self._best(nest, levels, stage_room, l1) for nest in nests]
                 if all(choices):
                     found.append(tuple(c for c in choices if c))
             self.memo[key] = min(found, key=lambda cs: sum(c.cycles.total for c in cs)) if found else None
-        best = self.memo[key]
+        return self.memo[key]
+
+    def _choose(self, call: Call, levels: dict[str, str], stage_room: int, l1: int) -> tuple[Choice, ...]:
+        best = self._find(call, levels, stage_room, l1)
         if best is None:
             self._infeasible(call, levels, stage_room)
             raise AssertionError("unreachable")
         return best
 
-    def _best(self, nest: Nest, levels: dict[str, str], stage_room: int) -> Choice | None:
+    def _best(self, nest: Nest, levels: dict[str, str], stage_room: int, l1: int) -> Choice | None:
         """The cheapest choice found; without promotion, none is lost to double buffering that is found without."""
         allowed = sorted({self.options.double_buffer, self.options.double_buffer and self.options.promote})
         first = self._search(nest, levels)
-        found = [self._search(nest, levels, first).best(Room(self.l1_arena, stage_room, double)) for double in allowed]
+        found = [self._search(nest, levels, first).best(Room(l1, stage_room, double)) for double in allowed]
         return min((c for c in found if c), key=lambda c: c.cycles.total, default=None)
 
     def _nests(self, call: Call) -> tuple[tuple[Nest, ...], ...]:
@@ -220,10 +290,9 @@ class _Planner:
             available=self.capacity["L2"],
         )
 
-    def _group(self, call: Call, choice: Choice, levels: Mapping[str, str], stage_base: int) -> Group:
+    def _group(self, call: Call, choice: Choice, levels: Mapping[str, str], l1: int, stage: int) -> Group:
         nest = choice.tiling.nest
-        search = self._search(nest, levels)
-        l1, stage = self.blocks_base, stage_base
+        search = self._search(replace(nest, operands=_operands_of(call, nest)), levels)
         blocks: list[BlockPlan] = []
         own = {o.name: o for o in _operands_of(call, nest)}
         for operand in nest.operands:

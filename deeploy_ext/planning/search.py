@@ -10,7 +10,7 @@ from itertools import permutations
 from deeploy_ext.operators.spec import Loop
 from deeploy_ext.planning.cost import Machine, Transfers, compute_cycles, operand_transfers, predict
 from deeploy_ext.planning.nest import Nest, Operand, Tiling, Volume, volume
-from deeploy_ext.planning.plan import AxisPlan, Cycles, LoopPlan
+from deeploy_ext.planning.plan import AxisPlan, Cycles, LoopPlan, gapless
 
 
 @dataclass(frozen=True)
@@ -200,6 +200,8 @@ class NestSearch:
     def _choice(self, tiles: tuple[int, ...], room: Room, stages: Mapping[str, str]) -> Choice | None:
         shape = self.shape(tiles)
         if shape is None or (room.double_buffer and not shape.tiling.split):
+            return None
+        if not all(gapless(shape.axes[name]) for name, home in self.homes.items() if home == "L1"):
             return None
         priced = ((order, self._transfers(volumes, stages)) for order, volumes in shape.orders.items())
         order, _ = min(priced, key=lambda pair: (pair[1].dma_cycles + pair[1].ram_cycles, pair[0]))

@@ -8,12 +8,13 @@ its own factor, which is the product of its *reasons*. Everything follows from t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from deeploy_ext.planning.nest import Volume, repeating_loops, volume
-from deeploy_ext.planning.plan import BlockPlan, Group, Plan
+from deeploy_ext.planning.arrival import box_bytes, first_box
+from deeploy_ext.planning.nest import Volume, commands_per_box, repeating_loops, volume
+from deeploy_ext.planning.plan import KEPT, BlockPlan, Group, Plan
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,12 @@ def hops_of(home: str, stage: str, moved: Volume, whole: int) -> Hops:
     if stage == "none":
         return Hops(l2_l1=near)
     return Hops(Moved(whole, 1) if stage == "whole" else Moved(moved.bytes, moved.commands), near)
+
+
+def box_moved(block: BlockPlan, box: Sequence[tuple[int, int]]) -> Moved:
+    """One box of an operand between L2 and L1."""
+    size = box_bytes(block, box)
+    return Moved(size, commands_per_box([n for _, n in box], [axis.extent for axis in block.axes]) if size else 0)
 
 
 @dataclass(frozen=True)
@@ -102,8 +109,13 @@ class BlockTraffic:
     reasons: tuple[Reason, ...]
 
     @property
+    def kept(self) -> Moved:
+        """The first box, where it is not fetched because the nest before has left it in L1."""
+        return box_moved(self.block, first_box(self.block)) if self.block.arrival == KEPT else Moved()
+
+    @property
     def fetched(self) -> Hops:
-        return self.once * self.block.loaded
+        return self.once * self.block.loaded + Hops(l2_l1=self.kept * -1)
 
     @property
     def stored(self) -> Hops:

@@ -102,6 +102,8 @@ for (int tile = 0; tile < 100; tile++) {
 GOOD = PIPELINE.replace("WAIT", "if (tile < 99) pi_cl_dma_cmd_wait(&cmd[(tile + 1) % 2]);")
 LATE = PIPELINE.replace("WAIT", "if (tile) pi_cl_dma_cmd_wait(&cmd[tile % 2]);")
 """Waits for a tile only after it has been summed."""
+UNSEEN = LATE.replace("net_trace_kernel_begin(1, &blocks[tile % 2], bytes)", "net_trace_kernel_begin(0, blocks, bytes)")
+"""The same, by a kernel that does not say what it uses."""
 
 SUM = "static uint32_t sum[PI_CL_TEAM_MAX];\n"
 PRINT_SUM = 'uint32_t all = 0; for (int i = 0; i < PI_CL_TEAM_MAX; i++) all += sum[i]; printf("sum %u\\n", (unsigned)all);'
@@ -118,7 +120,7 @@ def sums(hal: Hal, work: str) -> dict[str, bool]:
     for mode in MODES:
         done = hal.run(work, before=FILL_L2 + "memset(l1, 0, L1_BYTES);", after=PRINT_SUM, globals_=SUM, args=mode)
         assert done.status == 0, done.err
-        assert (done.counter("kernels"), done.counter("overlapped_kernels")) == (100, 100 if work == LATE else 99)
+        assert (done.counter("kernels"), done.counter("overlapped_kernels")) == (100, 100 if work == UNSEEN else 99)
         right[mode] = done.counter("sum") == expected_sum()
     return right
 
@@ -128,11 +130,65 @@ def test_correct_program_gives_the_same_in_every_mode_and_overlaps(hal: Hal) -> 
 
 
 def test_late_wait_shows_in_lazy_and_random_mode_only(hal: Hal) -> None:
-    assert sums(hal, LATE) == {mode: mode == "0" for mode in MODES}
+    assert sums(hal, UNSEEN) == {mode: mode == "0" for mode in MODES}
+
+
+def test_a_kernel_that_begins_while_its_tile_is_loaded_is_refused_in_every_mode(hal: Hal) -> None:
+    for mode in MODES:
+        done = hal.run(LATE, before=FILL_L2, after=PRINT_SUM, globals_=SUM, args=mode)
+        assert done.status == 70 and "a block of the kernel is still being loaded" in done.err
+
+
+MEETING = {
+    "two loads of one place": ("l2, l1, 64, EXT2LOC", "l2 + 512, l1 + 60, 64, EXT2LOC"),
+    "a load over what is stored": ("l2, l1, 64, LOC2EXT", "l2 + 512, l1 + 60, 64, EXT2LOC"),
+    "a load of what is being stored": ("l2, l1, 64, LOC2EXT", "l2 + 60, l1 + 512, 64, EXT2LOC"),
+    "a store over what is loaded": ("l2, l1, 64, EXT2LOC", "l2 + 60, l1 + 512, 64, LOC2EXT"),
+    "two stores to one place": ("l2, l1, 64, LOC2EXT", "l2 + 60, l1 + 512, 64, LOC2EXT"),
+}
+
+
+def dma(arguments: str, command: str) -> str:
+    far, near, size, way = arguments.split(", ")
+    return f"pi_cl_dma_cmd((uintptr_t)({far}), (uintptr_t)({near}), {size}, PI_CL_DMA_DIR_{way}, &{command});"
+
+
+@pytest.mark.parametrize("pair", MEETING)
+def test_transfers_in_flight_that_disturb_each_other_are_refused(hal: Hal, pair: str) -> None:
+    first, second = (dma(arguments, command) for arguments, command in zip(MEETING[pair], "ab", strict=True))
+    one = "if (pi_core_id() == 0) { pi_cl_dma_cmd_t a, b; "
+    waits = "pi_cl_dma_cmd_wait(&a);", "pi_cl_dma_cmd_wait(&b);"
+    for mode in MODES:
+        done = hal.run(one + first + second + waits[0] + waits[1] + "}", before=FILL_L2, args=mode)
+        assert done.status == 70 and "another transfer in flight" in done.err
+        done = hal.run(one + first + waits[0] + second + waits[1] + "}", before=FILL_L2, args=mode)
+        assert done.status == 0, done.err
+
+
+def test_lines_between_the_lines_of_another_transfer_disturb_nothing(hal: Hal) -> None:
+    work = """if (pi_core_id() == 0) { pi_cl_dma_cmd_t a, b;
+        pi_cl_dma_cmd_2d((uintptr_t)l2, (uintptr_t)l1, 256, 128, 64, PI_CL_DMA_DIR_LOC2EXT, &a);
+        pi_cl_dma_cmd_2d((uintptr_t)(l2 + AT), (uintptr_t)(l1 + 512), 256, 128, 64, PI_CL_DMA_DIR_EXT2LOC, &b);
+        pi_cl_dma_cmd_wait(&a); pi_cl_dma_cmd_wait(&b); }"""
+    assert hal.run(work.replace("AT", "64"), before=FILL_L2).status == 0
+    assert "another transfer in flight" in hal.run(work.replace("AT", "60"), before=FILL_L2).err
+
+
+@pytest.mark.parametrize("arguments", ["l2, l1 + 600, 64, EXT2LOC", "l2, l1 + 500, 64, LOC2EXT"])
+def test_the_running_kernels_blocks_are_not_moved(hal: Hal, arguments: str) -> None:
+    work = f"""if (pi_core_id() == 0) {{ pi_cl_dma_cmd_t a; void *const block = l1 + 512; const uint32_t bytes = 512;
+        net_trace_kernel_begin(1, &block, &bytes); {dma(arguments, "a")} }}"""
+    assert "moves what the running kernel uses" in hal.run(work, before=FILL_L2).err
+
+
+def test_what_a_transfer_reads_must_not_change_under_way(hal: Hal) -> None:
+    work = f"""if (pi_core_id() == 0) {{ pi_cl_dma_cmd_t a; {dma("l2, l1, 64, LOC2EXT", "a")}
+        l1[63] ^= 1; pi_cl_dma_cmd_wait(&a); }}"""
+    assert "source changed" in hal.run(work, before=FILL_L2 + "memset(l1, 0, L1_BYTES);", args="1").err
 
 
 def test_random_mode_is_repeatable_and_depends_on_its_seed(hal: Hal) -> None:
-    program = hal.build(hal.source(LATE, before=FILL_L2 + "memset(l1, 0, L1_BYTES);", after=PRINT_SUM, globals_=SUM))
+    program = hal.build(hal.source(UNSEEN, before=FILL_L2 + "memset(l1, 0, L1_BYTES);", after=PRINT_SUM, globals_=SUM))
     found = [hal.execute(program, f"2 {seed}").counter("sum") for seed in (1, 1, 1, 2, 3, 4)]
     assert found[0] == found[1] == found[2]
     assert len(set(found)) > 1
@@ -175,13 +231,14 @@ IN = "PI_CL_DMA_DIR_EXT2LOC"
         (f"pi_cl_dma_cmd_2d({L2_ADDRESS}, {L1_ADDRESS}, 70000, 70000, 65536, {IN}, &a);", "lines of at most 65535"),
         ("pi_cl_ram_read(&ram, l3 + L3_BYTES - 1, l2, 2, &r);", "pi_cl_ram_read: out of range: addresses 0x"),
         ("pi_cl_ram_write(&ram, l3, l1, 8, &r);", "pi_cl_ram_write: address is not in L2"),
-        ("for (int i = 0; i < 17; i++) DMA(8, &many[i]);", "more than 16 DMA commands in flight"),
+        ("for (int i = 0; i < 17; i++) TO(l1 + 8 * i, 8, &many[i]);", "more than 16 DMA commands in flight"),
         ("pi_ram_read(&ram, l3, l2, 8);", "pi_ram_read: only for the FC"),
     ],
 )
 def test_misuse_of_transfers_aborts(hal: Hal, work: str, message: str) -> None:
     globals_ = """static pi_cl_dma_cmd_t a, many[17]; static pi_cl_ram_req_t r;
-        #define DMA(size, cmd) pi_cl_dma_cmd((uintptr_t)l2, (uintptr_t)l1, size, PI_CL_DMA_DIR_EXT2LOC, cmd)
+        #define TO(near, size, cmd) pi_cl_dma_cmd((uintptr_t)l2, (uintptr_t)(near), size, PI_CL_DMA_DIR_EXT2LOC, cmd)
+        #define DMA(size, cmd) TO(l1, size, cmd)
         extern void unused(void); void unused(void) { (void)a; (void)many; (void)r; }
         """
     done = hal.run(f"{ONLY_0} {{ {work} }}", globals_=globals_)

@@ -120,7 +120,7 @@ def test_the_same_input_gives_the_same_bytes_and_the_text_reads_back() -> None:
     assert Plan.from_json(texts[0]).to_json() == texts[0]
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "other"}', '{"schema": "deeploy_ext/plan/2"}'])
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "other"}', '{"schema": "deeploy_ext/plan/3"}'])
 def test_what_is_no_plan_is_refused(text: str) -> None:
     with pytest.raises(BadInputError):
         Plan.from_json(text)

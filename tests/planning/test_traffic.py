@@ -145,7 +145,8 @@ def assert_consistent(plan: Plan) -> None:
     for use in uses:
         assert_explained(use)
     for tensor in tensors:
-        assert tensor.factors[1] == sum(use.factor for use in tensor.uses if use.block.loaded and use.home != "L1")
+        fetching = [use for use in tensor.uses if use.block.loaded and use.home != "L1"]
+        assert tensor.factors[1] == sum(use.factor - Fraction(use.kept.bytes, use.bytes) for use in fetching)
 
 
 def assert_explained(use: BlockTraffic) -> None:

@@ -93,10 +93,23 @@ static uint32_t tile_home(const net_block_t *block)
     return block->stage == NET_WHOLE ? block->stage_slot[0] : block->address;
 }
 
+/* Offset in L1 of a slot. */
+static uint32_t slot_at(const net_block_t *block, uint32_t slot) { return block->slot[slot] * NET_SLOT_UNIT; }
+
 /* Which of its slots in L1 an operand of a tile is in. */
 static uint32_t slot_of(const net_walker_t *w, const net_block_t *block, const net_operand_t *operand)
 {
-    return block->slots == 2 && operand->data != w->l1 + block->slot[0];
+    return block->slots == 2 && operand->data != w->l1 + slot_at(block, 0);
+}
+
+/* Where the box of an operand is that lives in L1: it has no gaps there. */
+static void *at_home(const net_walker_t *w, const net_nest_t *nest, const net_block_t *block, const net_operand_t *operand)
+{
+    const net_axis_t *const a = axes_of(nest, block);
+    uint32_t offset = 0;
+    for (int32_t axis = 0; axis < block->rank; ++axis)
+        offset = offset * (uint32_t)a[axis].extent + (uint32_t)operand->start[axis];
+    return w->l1 + block->address + offset * block->item;
 }
 
 /* What the tile's split loops go through; the others are as they were. */
@@ -135,7 +148,10 @@ void net_tile_prepare(const net_walker_t *w, const net_nest_t *nest, net_tile_t 
         box_of(w, nest, block, cursor, operand->start, operand->size);
         for (int32_t axis = block->rank - 1, stride = 1; axis >= 0; stride *= operand->size[axis--])
             operand->stride[axis] = stride;
-        operand->data = block->slots == 2 ? w->l1 + block->slot[!slot_of(w, block, old)] : old->data;
+        if (block->level == NET_L1)
+            operand->data = at_home(w, nest, block, operand);
+        else
+            operand->data = block->slots == 2 ? w->l1 + slot_at(block, !slot_of(w, block, old)) : old->data;
     }
 }
 
@@ -152,17 +168,34 @@ void net_nest_fetch(net_walker_t *w, const net_group_t *group, net_nest_t *nest,
     tile->scratch = w->l1 + nest->work.head.scratch;
     const net_block_t *block = nest->blocks;
     for (int32_t b = 0; b < nest->work.head.block_count; ++b, ++block)
-        tile->operand[b].data = w->l1 + (block->level == NET_L1 ? block->address : block->slot[0]);
+        tile->operand[b].data =
+            block->level == NET_L1 ? at_home(w, nest, block, &tile->operand[b]) : (void *)(w->l1 + slot_at(block, 0));
 }
 
 /* ---- transfers -------------------------------------------------------------------------------------------------- */
 
-void net_nest_move_whole(net_walker_t *w, const net_nest_t *nest, bool out)
+void net_nest_store_whole(net_walker_t *w, const net_nest_t *nest)
 {
     const net_block_t *block = nest->blocks;
     for (int32_t b = nest->work.head.block_count; b > 0; --b, ++block)
-        if (block->level != NET_L1 && (out ? block->stored : block->loaded))
-            net_issue_dma(&w->moving, out, block->address, block->slot[0], 1, block->bytes, 0);
+        if (block->level != NET_L1 && block->stored)
+            net_issue_dma(&w->moving, true, block->address, slot_at(block, 0), 1, block->bytes, 0);
+}
+
+void net_nest_load_first(net_walker_t *w, const net_nest_t *nest, const net_tile_t *tile, net_arrival_t arrival,
+                         net_issue_t issue)
+{
+    const net_block_t *block = nest->blocks;
+    const net_operand_t *operand = tile->operand;
+    for (int32_t b = 0; b < nest->work.head.block_count; ++b, ++block, ++operand) {
+        if (!block->loaded || block->level == NET_L1 || block->arrival != arrival)
+            continue;
+        if (nest->work.head.simple)
+            issue(&w->moving, false, block->address, slot_at(block, 0), 1, block->bytes, 0);
+        else
+            net_move_box(&w->moving, issue, block, axes_of(nest, block), false, block->address, slot_at(block, 0),
+                         operand->start, operand->size);
+    }
 }
 
 void net_tile_load(net_walker_t *w, const net_nest_t *nest, const net_tile_t *tile, const net_cursor_t *cursor,
@@ -178,9 +211,9 @@ void net_tile_load(net_walker_t *w, const net_nest_t *nest, const net_tile_t *ti
             const uint32_t bytes = box_bytes(block, operand->size);
             net_wait_ram(&w->moving, w->passages[b].staged_at[slot]);
             if (bytes)
-                issue(&w->moving, false, block->stage_slot[slot], block->slot[slot], 1, bytes, 0);
+                issue(&w->moving, false, block->stage_slot[slot], slot_at(block, slot), 1, bytes, 0);
         } else {
-            net_move_box(&w->moving, issue, block, axes_of(nest, block), false, tile_home(block), block->slot[slot],
+            net_move_box(&w->moving, issue, block, axes_of(nest, block), false, tile_home(block), slot_at(block, slot),
                          operand->start, operand->size);
         }
     }
@@ -213,7 +246,7 @@ static void store_to_stage(net_walker_t *w, int32_t b, const net_operand_t *oper
     const uint32_t bytes = box_bytes(block, p->size);
     net_wait_ram(&w->moving, p->written_at[slot]);
     if (bytes)
-        net_issue_dma(&w->moving, true, block->stage_slot[slot], block->slot[slot], 1, bytes, 0);
+        net_issue_dma(&w->moving, true, block->stage_slot[slot], slot_at(block, slot), 1, bytes, 0);
     p->stored_at = w->moving.dma_issued;
     p->leaving_slot = (uint8_t)slot;
     p->leaving = true;
@@ -231,7 +264,7 @@ void net_tile_store(net_walker_t *w, const net_nest_t *nest, const net_tile_t *t
         if (block->stage == NET_BY_TILE)
             store_to_stage(w, b, operand, slot);
         else
-            net_move_box(&w->moving, issue, block, axes_of(nest, block), true, tile_home(block), block->slot[slot],
+            net_move_box(&w->moving, issue, block, axes_of(nest, block), true, tile_home(block), slot_at(block, slot),
                          operand->start, operand->size);
     }
 }

@@ -59,7 +59,9 @@ typedef struct {
     int32_t left;             /* groups that follow it */
     bool now_is_new;          /* the nest's first tile has not begun */
     bool last;                /* the tile is the nest's last */
-    bool deferred_stores, deferred_loads; /* the transfers at the tile's end are listed; else they have to be worked out */
+    bool deferred_stores, deferred_unbound, deferred_loads; /* the transfers at the tile's end are listed; else they have to be
+                                                             * worked out */
+    uint32_t needed; /* DMA transfers that have to be complete when the next tile begins */
     uint32_t tiles_done;
     int32_t claimed[NET_MAX_PHASES]; /* tasks of the tile that workers have taken, by phase */
 } net_walker_t;
@@ -77,6 +79,10 @@ void net_cursors_advance(net_walker_t *w);
 void net_tile_prepare(const net_walker_t *w, const net_nest_t *nest, net_tile_t *tile, const net_tile_t *before,
                       const net_cursor_t *cursor);
 
+/* The operands of a nest's first tile that arrive so: home -> L1. */
+void net_nest_load_first(net_walker_t *w, const net_nest_t *nest, const net_tile_t *tile, net_arrival_t arrival,
+                         net_issue_t issue);
+
 /* All operands of a tile whose box differs from that of the tile before (cursor; NULL: there is none): home or stage -> L1. */
 void net_tile_load(net_walker_t *w, const net_nest_t *nest, const net_tile_t *tile, const net_cursor_t *cursor,
                    net_issue_t issue);
@@ -89,8 +95,8 @@ void net_tile_store(net_walker_t *w, const net_nest_t *nest, const net_tile_t *t
 void net_tile_stage_in(net_walker_t *w, const net_cursor_t *cursor);
 void net_tile_stage_out(net_walker_t *w);
 
-/* All operands of a simple nest, in or out. */
-void net_nest_move_whole(net_walker_t *w, const net_nest_t *nest, bool out);
+/* All results of a simple nest: L1 -> home. */
+void net_nest_store_whole(net_walker_t *w, const net_nest_t *nest);
 
 /* Operands that pass through L2 as a whole, before the nest or after it; returns when they are there. */
 void net_nest_stage_whole(net_walker_t *w, bool out);

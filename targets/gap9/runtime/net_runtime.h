@@ -12,6 +12,7 @@
 #include "pmsis.h"
 
 #define NET_RUNTIME_BYTES 5120 /* L1 that the walker uses; as in target.toml */
+#define NET_SLOT_UNIT 8u       /* slots in L1 are aligned to so many bytes, and numbered in them */
 #define NET_MAX_LOOPS 8
 #define NET_MAX_RANK 4
 #define NET_MAX_OPERANDS 10
@@ -100,17 +101,23 @@ typedef struct {
 /* How an operand in L3 passes through L2; operands at home in L1 or L2 do not. */
 typedef enum { NET_DIRECT, NET_BY_TILE, NET_WHOLE } net_stage_t;
 
+/* When the box of a nest's first tile is loaded: when the results of the nest before are at home, when its last tile is
+ * computed, while it is computed, or never, because that tile left it in the slot.
+ */
+typedef enum { NET_AFTER, NET_AT_TURN, NET_EARLY, NET_KEPT } net_arrival_t;
+
 /* An operand of a group: its home, its slots in L1 and, if it passes through L2, its staging slots there. */
 typedef struct {
     uint32_t address; /* of the tensor, in its home level */
     uint32_t bytes;   /* of the tensor */
-    uint32_t slot[2];
     uint32_t stage_slot[2];
+    uint16_t slot[2]; /* in units of NET_SLOT_UNIT bytes */
     uint16_t axes; /* its first one among those of the shape */
     uint8_t level; /* net_level_t of the home */
     uint8_t stage; /* net_stage_t */
     uint8_t rank, item, slots;
     uint8_t loops; /* bit mask of the split loops that change the box */
+    uint8_t arrival; /* net_arrival_t */
     bool loaded, stored;
 } net_block_t;
 
@@ -129,6 +136,7 @@ typedef struct {
     bool simple;   /* one tile, of whole tensors at home in L1 or L2 */
     bool staged;   /* an operand passes through L2 on its way */
     bool refilled; /* an operand is stored and loaded, so that its slot has to be empty before it is filled */
+    bool drains;   /* the results of the nest before may leave while the first tile is computed */
     uint32_t scratch, scratch_bytes; /* in L1 */
 } net_work_t;
 

@@ -54,7 +54,14 @@ void net_defer_load(net_transfers_t *t, bool out, uint32_t l2, uint32_t l1, uint
 void net_defer_store(net_transfers_t *t, bool out, uint32_t l2, uint32_t l1, uint32_t lines, uint32_t length, uint32_t stride)
 {
     net_defer_load(t, out, l2, l1, lines, length, stride);
-    t->stores = t->listed;
+    t->stores = t->unbound = t->listed;
+}
+
+void net_defer_unbound(net_transfers_t *t, bool out, uint32_t l2, uint32_t l1, uint32_t lines, uint32_t length,
+                       uint32_t stride)
+{
+    net_defer_load(t, out, l2, l1, lines, length, stride);
+    t->unbound = t->listed;
 }
 
 static void issue_deferred(net_transfers_t *t, bool out, uint32_t begin, uint32_t end)
@@ -65,7 +72,9 @@ static void issue_deferred(net_transfers_t *t, bool out, uint32_t begin, uint32_
 
 void net_issue_deferred_stores(net_transfers_t *t) { issue_deferred(t, true, 0, t->stores); }
 
-void net_issue_deferred_loads(net_transfers_t *t) { issue_deferred(t, false, t->stores, t->listed); }
+void net_issue_deferred_unbound(net_transfers_t *t) { issue_deferred(t, false, t->stores, t->unbound); }
+
+void net_issue_deferred_loads(net_transfers_t *t) { issue_deferred(t, false, t->unbound, t->listed); }
 
 void net_issue_ram(net_transfers_t *t, bool out, uint32_t l3, uint32_t l2, uint32_t lines, uint32_t length, uint32_t stride)
 {

@@ -22,8 +22,8 @@ typedef struct {
     pi_cl_ram_req_t ram[NET_MAX_IN_FLIGHT];
     uint32_t dma_issued, dma_done, ram_issued, ram_done;
     uint32_t ram_writes; /* bit mask over the ring: the request writes to L3 */
-    net_deferred_t deferred[NET_MAX_DEFERRED]; /* stores, then loads */
-    uint8_t stores, listed;                    /* deferred transfers: those that store, and all */
+    net_deferred_t deferred[NET_MAX_DEFERRED]; /* stores; loads that need not wait for them; other loads */
+    uint8_t stores, unbound, listed;           /* deferred transfers: where the first, the second and the last kind end */
     bool overflown;                            /* there were more than the list holds */
 } net_transfers_t;
 
@@ -49,18 +49,23 @@ void net_issue_dma(net_transfers_t *t, bool out, uint32_t l2, uint32_t l1, uint3
 void net_issue_ram(net_transfers_t *t, bool out, uint32_t l3, uint32_t l2, uint32_t lines, uint32_t length,
                    uint32_t stride);
 
-/* The same for DMA, but only listed, to be issued later in the same order. Stores are listed before loads. */
+/* The same for DMA, but only listed, to be issued later in the same order: stores first, then loads that need not wait for
+ * them, then other loads.
+ */
 void net_defer_store(net_transfers_t *t, bool out, uint32_t l2, uint32_t l1, uint32_t lines, uint32_t length,
                      uint32_t stride);
+void net_defer_unbound(net_transfers_t *t, bool out, uint32_t l2, uint32_t l1, uint32_t lines, uint32_t length,
+                       uint32_t stride);
 void net_defer_load(net_transfers_t *t, bool out, uint32_t l2, uint32_t l1, uint32_t lines, uint32_t length,
                     uint32_t stride);
 void net_issue_deferred_stores(net_transfers_t *t);
+void net_issue_deferred_unbound(net_transfers_t *t);
 void net_issue_deferred_loads(net_transfers_t *t);
 
 /* Empties the list. */
 static inline void net_defer_none(net_transfers_t *t)
 {
-    t->stores = t->listed = 0;
+    t->stores = t->unbound = t->listed = 0;
     t->overflown = false;
 }
 

@@ -2,9 +2,9 @@
  *
  * While the workers compute a tile, worker 0 first makes the next one ready, and what has to move at the change: with double
  * buffering it stores the results of the tile before and loads the operands of the next; else, and from one nest to the next,
- * it lists the transfers, so that the change is a matter of issuing them and waiting. Then it joins the others: they take
- * parts of the work one by one, so that nobody waits for it. A box is moved only when it differs from the one of the tile
- * before.
+ * it lists the transfers, so that the change is a matter of issuing them and waiting. Of the next nest it loads what the plan
+ * lets arrive early; results of the last tile may leave while the next nest begins. Then it joins the others: they take parts
+ * of the work one by one, so that nobody waits for it. A box is moved only when it differs from the one of the tile before.
  */
 #include <stddef.h>
 
@@ -58,49 +58,49 @@ static void wait_all(net_walker_t *w)
     net_wait_ram(&w->moving, w->moving.ram_issued);
 }
 
-/* Waits for the tile's operands, the results of the tile before among them, and hands it to the workers. */
+/* Waits for what the tile needs, and hands it to the workers. */
 static void begin_kernel(net_walker_t *w)
 {
-    net_wait_dma(&w->moving, w->moving.dma_issued);
+    net_wait_dma(&w->moving, w->needed);
     for (int32_t p = 0; p < w->nest->work.head.phase_count; ++p)
         w->claimed[p] = 0;
     tell_kernel(w);
 }
 
-/* The nest's first tile is on its way; its tables are there. */
+/* What is left of the nest's first tile is on its way; its tables are there, and the results of the nest before are at home. */
 static void enter_nest(net_walker_t *w)
 {
     const net_nest_t *const nest = w->nest;
-    net_trace_group_begin(w->number);
-    if (nest->work.head.simple) {
-        net_nest_move_whole(w, nest, false);
-        return;
-    }
-    if (w->deferred_loads) {
-        net_issue_deferred_loads(&w->moving);
-        return;
-    }
     if (nest->work.head.staged) {
         net_cursors_rewind(w);
         for (int32_t b = 0; b < nest->work.head.block_count; ++b)
             w->passages[b] = (net_passage_t){0};
         net_nest_stage_whole(w, false);
         net_tile_stage_in(w, w->now);
+        net_tile_load(w, nest, w->tile, NULL, net_issue_dma);
+        if (nest->shape.head.double_buffer)
+            net_tile_stage_in(w, w->next);
+    } else if (w->deferred_loads) {
+        net_issue_deferred_loads(&w->moving);
+    } else {
+        net_nest_load_first(w, nest, w->tile, NET_AFTER, net_issue_dma);
     }
-    net_tile_load(w, nest, w->tile, NULL, net_issue_dma);
-    if (nest->work.head.staged && nest->shape.head.double_buffer)
-        net_tile_stage_in(w, w->next);
 }
 
-/* Fetches the next nest, and lists the transfers that its first tile needs. */
+/* Fetches the next nest, loads what may come early, and lists the other transfers that its first tile needs. */
 static void look_ahead(net_walker_t *w)
 {
     net_nest_t *const nest = other_nest(w);
-    net_nest_fetch(w, w->group + 1, nest, other_tile(w));
-    if (!nest->work.head.staged && !nest->work.head.simple) {
-        net_tile_load(w, nest, other_tile(w), NULL, net_defer_load);
-        w->deferred_loads = net_all_deferred(&w->moving);
-    }
+    net_tile_t *const tile = other_tile(w);
+    net_nest_fetch(w, w->group + 1, nest, tile);
+    if (nest->work.head.staged)
+        return;
+    net_wait_dma(&w->moving, w->moving.dma_issued); /* results of the tiles before are at home, and their slots free */
+    net_nest_load_first(w, nest, tile, NET_EARLY, net_issue_dma);
+    net_nest_load_first(w, nest, tile, NET_AT_TURN, net_defer_unbound);
+    w->deferred_unbound = net_all_deferred(&w->moving);
+    net_nest_load_first(w, nest, tile, NET_AFTER, net_defer_load);
+    w->deferred_loads = net_all_deferred(&w->moving);
 }
 
 /* Where a nest has several tiles: its next tile, and with double buffering all that moves meanwhile. */
@@ -130,8 +130,9 @@ OWN_FRAME static void work_on_next(net_walker_t *w)
 OWN_FRAME static void work_behind(net_walker_t *w)
 {
     const net_nest_t *const nest = w->nest;
+    net_wait_dma(&w->moving, w->moving.dma_issued); /* results of the nest before may still be leaving */
     net_defer_none(&w->moving);
-    w->deferred_stores = w->deferred_loads = false;
+    w->deferred_stores = w->deferred_unbound = w->deferred_loads = false;
     w->last = true;
     if (nest->shape.head.tiles > 1)
         work_on_next(w);
@@ -151,7 +152,7 @@ OWN_FRAME static void work_behind(net_walker_t *w)
 static void put_away(net_walker_t *w)
 {
     if (w->nest->work.head.simple)
-        net_nest_move_whole(w, w->nest, true);
+        net_nest_store_whole(w, w->nest);
     else if (w->deferred_stores)
         net_issue_deferred_stores(&w->moving);
     else
@@ -160,43 +161,63 @@ static void put_away(net_walker_t *w)
         net_tile_stage_out(w);
 }
 
+/* From a nest's last tile to the next nest, if there is one. */
+static void turn_to_next_nest(net_walker_t *w)
+{
+    const net_work_t *const work = &w->nest->work.head, *const next = &other_nest(w)->work.head;
+    const bool drains = w->left > 0 && next->drains;
+    if (w->left > 0 && w->deferred_unbound)
+        net_issue_deferred_unbound(&w->moving);
+    else if (w->left > 0 && !next->staged)
+        net_nest_load_first(w, other_nest(w), other_tile(w), NET_AT_TURN, net_issue_dma);
+    w->needed = w->moving.dma_issued;
+    put_away(w);
+    if (!drains)
+        wait_all(w);
+    if (work->staged)
+        net_nest_stage_whole(w, true);
+    net_trace_group_end(w->number);
+    if (w->left-- == 0) {
+        w->tile = NULL;
+        return;
+    }
+    ++w->group;
+    ++w->number;
+    w->nest = other_nest(w);
+    w->tile = other_tile(w);
+    w->now_is_new = true;
+    net_trace_group_begin(w->number);
+    if (!drains) {
+        enter_nest(w);
+        w->needed = w->moving.dma_issued;
+    }
+    begin_kernel(w);
+}
+
 /* From the tile that was computed to the next one. */
 OWN_FRAME static void turn(net_walker_t *w)
 {
     const net_nest_t *const nest = w->nest;
-    const bool ahead = nest->shape.head.double_buffer;
     net_trace_kernel_end();
     ++w->tiles_done;
-    if (w->last || !ahead)
-        put_away(w);
     if (w->last) {
-        wait_all(w);
-        if (nest->work.head.staged)
-            net_nest_stage_whole(w, true);
-        net_trace_group_end(w->number);
-        if (w->left-- == 0) {
-            w->tile = NULL;
-            return;
-        }
-        ++w->group;
-        ++w->number;
-        w->nest = other_nest(w);
-        w->tile = other_tile(w);
-        w->now_is_new = true;
-        enter_nest(w);
-    } else {
-        w->tile = other_tile(w);
-        if (!ahead) {
-            if (nest->work.head.staged || nest->work.head.refilled)
-                wait_all(w);
-            if (nest->work.head.staged)
-                net_tile_stage_in(w, w->next);
-            if (w->deferred_loads)
-                net_issue_deferred_loads(&w->moving);
-            else
-                net_tile_load(w, nest, w->tile, w->next, net_issue_dma);
-        }
+        turn_to_next_nest(w);
+        return;
     }
+    if (!nest->shape.head.double_buffer)
+        put_away(w);
+    w->tile = other_tile(w);
+    if (!nest->shape.head.double_buffer) {
+        if (nest->work.head.staged || nest->work.head.refilled)
+            wait_all(w);
+        if (nest->work.head.staged)
+            net_tile_stage_in(w, w->next);
+        if (w->deferred_loads)
+            net_issue_deferred_loads(&w->moving);
+        else
+            net_tile_load(w, nest, w->tile, w->next, net_issue_dma);
+    }
+    w->needed = w->moving.dma_issued;
     begin_kernel(w);
 }
 
@@ -214,7 +235,9 @@ static void start(net_walker_t *w, const net_entry_t *entry)
     w->now_is_new = true;
     net_transfers_reset(&w->moving);
     net_nest_fetch(w, w->group, w->nest, w->tile);
+    net_trace_group_begin(w->number);
     enter_nest(w);
+    w->needed = w->moving.dma_issued;
     begin_kernel(w);
 }
 

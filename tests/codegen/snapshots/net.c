@@ -996,7 +996,9 @@ static void BatchNormalization_main_1(const net_tile_t *tile, const net_range_t 
 
 /* ---- tables: {start, size} of tiles' regions; shapes and work of the groups, see net_runtime.h -------------- */
 
-static const net_interval_t regions[] = {{0, 1}, {1, 1}, {0, 2}, {2, 2}, {4, 1}, {0, 120}, {120, 105}};
+static const net_interval_t regions[] = {
+    {0, 1}, {1, 1}, {0, 2}, {2, 2}, {4, 1}, {0, 3}, {3, 3}, {0, 6}, {5, 6}, {0, 120}, {120, 105},
+};
 
 /* step: 'conv1' */
 static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_0 = {{2, {5}, 8, 1, 12, 0x20, false}, {
@@ -1005,10 +1007,10 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {2, 0, {5, -1}}, {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, 0, {5, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_0 = {{2, 3, false, false, false, 6152, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
-    {1808, 704, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
-    {2512, 360, {5488}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
-    {4056, 480, {5672}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv1_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_0 = {{2, 3, false, false, false, false, 6152, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
+    {1808, 704, {0}, {702}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: image */,
+    {2512, 360, {0}, {746}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* W: conv1_weight */,
+    {4056, 480, {0}, {642}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: conv1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_0 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 1}, {0, 3}, {0, 3}}, true, false, 0, {
     {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}, true}, {0, {0, 0, 0, 0}, {5, 1, 3, 3}, {9, 9, 3, 1}, true},
@@ -1020,17 +1022,17 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[3]; net_block_t blocks[10]; } work_1 = {{3, 10, true, false, false, 0, 0}, {{BatchNormInternal_mean_1, 0}, {BatchNormInternal_variance_1, 0}, {BatchNormInternal_normalise_1, 2}}, {
-    {4056, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
-    {3432, 20, {5616}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
-    {3360, 20, {5640}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
-    {3408, 20, {5664}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* mean: bn1_mean */,
-    {3480, 20, {5688}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* var: bn1_var */,
-    {3576, 480, {5712}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: bn1_out */,
-    {3408, 20, {6192}, {0}, 10, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_mean: bn1_mean_next */,
-    {3480, 20, {6216}, {0}, 11, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* running_var: bn1_var_next */,
-    {5520, 20, {6240}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_mean: bn1/saved_mean */,
-    {5496, 20, {6264}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* saved_inv_std: bn1/saved_inv_std */,
+static const struct { net_work_t head; net_phase_t phases[3]; net_block_t blocks[10]; } work_1 = {{3, 10, true, false, false, true, 0, 0}, {{BatchNormInternal_mean_1, 0}, {BatchNormInternal_variance_1, 0}, {BatchNormInternal_normalise_1, 2}}, {
+    {4056, 480, {0}, {642}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_KEPT, true, false} /* X: conv1_out */,
+    {3432, 20, {0}, {857}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale: bn1_scale */,
+    {3360, 20, {0}, {854}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* B: bn1_bias */,
+    {3408, 20, {0}, {851}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* mean: bn1_mean */,
+    {3480, 20, {0}, {848}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* var: bn1_var */,
+    {3576, 480, {0}, {788}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, false, true} /* Y: bn1_out */,
+    {3408, 20, {0}, {785}, 10, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* running_mean: bn1_mean_next */,
+    {3480, 20, {0}, {782}, 11, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* running_var: bn1_var_next */,
+    {5520, 20, {0}, {779}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* saved_mean: bn1/saved_mean */,
+    {5496, 20, {0}, {776}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* saved_inv_std: bn1/saved_inv_std */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[10]; } tile_1 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
@@ -1039,9 +1041,9 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 }};
 /* step: 'relu1' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[2]; } shape_2 = {{1, {0}, 1, 0, 2, 0x0, false}, {{120, 120, 1}}, {{120, -1, {-1, -1}}, {120, -1, {-1, -1}}}};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_2 = {{1, 2, true, false, false, 0, 0}, {{Relu_main_1, 0}}, {
-    {3576, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: bn1_out */,
-    {3576, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu1_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_2 = {{1, 2, true, false, false, true, 0, 0}, {{Relu_main_1, 0}}, {
+    {3576, 480, {0}, {788}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* x: bn1_out */,
+    {3576, 480, {0}, {642}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* y: relu1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_2 = {{{0, 120}}, true, true, 0, {{0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true}}};
 /* step: 'conv2' */
@@ -1051,10 +1053,10 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, 2, {5, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {5, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_3 = {{2, 3, false, false, false, 6168, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
-    {3576, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: relu1_out */,
-    {0, 900, {5328}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
-    {4536, 480, {5688}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: conv2_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_3 = {{2, 3, false, false, false, false, 6168, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
+    {3576, 480, {0}, {747}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: relu1_out */,
+    {0, 900, {0}, {702}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
+    {4536, 480, {0}, {642}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: conv2_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_3 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
     {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}, true},
@@ -1064,24 +1066,24 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[3]; } shape_4 = {{1, {0}, 1, 0, 3, 0x0, false}, {{120, 120, 1}}, {
     {120, -1, {-1, -1}}, {120, -1, {-1, -1}}, {120, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_4 = {{1, 3, true, false, false, 0, 0}, {{Add_main_1, 0}}, {
-    {4536, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: conv2_out */,
-    {3576, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: relu1_out */,
-    {4536, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: add_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_4 = {{1, 3, true, false, false, true, 0, 0}, {{Add_main_1, 0}}, {
+    {4536, 480, {0}, {642}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* A: conv2_out */,
+    {3576, 480, {0}, {702}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AT_TURN, true, false} /* B: relu1_out */,
+    {4536, 480, {0}, {762}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* C: add_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_4 = {{{0, 120}}, true, true, 0, {
     {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true},
 }};
 /* step: 'relu2' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_5 = {{1, 2, true, false, false, 0, 0}, {{Relu_main_1, 0}}, {
-    {4536, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: add_out */,
-    {4536, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: relu2_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_5 = {{1, 2, true, false, false, true, 0, 0}, {{Relu_main_1, 0}}, {
+    {4536, 480, {0}, {762}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* x: add_out */,
+    {4536, 480, {0}, {642}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* y: relu2_out */,
 }};
 /* step: 'pool' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[3]; } shape_5 = {{1, {0}, 2, 0, 3, 0x2, false}, {{5, 5, 1}, {24, 24, 1}}, {{5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}}};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_6 = {{1, 2, true, false, false, 0, 0}, {{GlobalAveragePool_main_1, 0}}, {
-    {4536, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: relu2_out */,
-    {5080, 20, {5616}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: pool_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_6 = {{1, 2, true, false, false, false, 0, 0}, {{GlobalAveragePool_main_1, 0}}, {
+    {4536, 480, {0}, {649}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, true, false} /* X: relu2_out */,
+    {5168, 20, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* Y: pool_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_5 = {{{0, 5}, {0, 24}}, true, true, 0, {
     {0, {0, 0}, {5, 24}, {24, 1}, true}, {0, {0}, {5}, {1}, true},
@@ -1091,11 +1093,11 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[8];
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_7 = {{1, 4, true, false, false, 0, 0}, {{Gemm_main_1, 1}}, {
-    {5080, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: pool_flat_out */,
-    {3232, 60, {5160}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {3504, 12, {5224}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
-    {5016, 12, {5240}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_7 = {{1, 4, true, false, false, true, 0, 0}, {{Gemm_main_1, 1}}, {
+    {5168, 20, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: pool_flat_out */,
+    {3232, 60, {0}, {852}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
+    {3504, 12, {0}, {850}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* C: classifier_bias */,
+    {5152, 12, {0}, {0}, 6, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* Y: classifier_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_6 = {{{0, 1}, {0, 3}, {0, 5}}, true, true, 0, {
     {0, {0, 0}, {1, 5}, {5, 1}, true}, {0, {0, 0}, {3, 5}, {5, 1}, true}, {0, {0, 0}, {1, 3}, {3, 1}, true},
@@ -1105,11 +1107,11 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_7 = {{1, {0}, 2, 0, 6, 0x1, false}, {{1, 1, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_8 = {{2, 4, true, false, false, 0, 0}, {{SoftmaxCrossEntropyLoss_log_softmax_1, NET_ALONE}, {SoftmaxCrossEntropyLoss_loss_1, NET_ALONE}}, {
-    {5016, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* scores: classifier_out */,
-    {3552, 4, {5152}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* labels: labels */,
-    {3560, 4, {5160}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* output: loss */,
-    {5104, 12, {5168}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_8 = {{2, 4, true, false, false, true, 0, 0}, {{SoftmaxCrossEntropyLoss_log_softmax_1, NET_ALONE}, {SoftmaxCrossEntropyLoss_loss_1, NET_ALONE}}, {
+    {5152, 12, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* scores: classifier_out */,
+    {3552, 4, {0}, {649}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* labels: labels */,
+    {3560, 4, {0}, {650}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* output: loss */,
+    {5136, 12, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_7 = {{{0, 1}, {0, 3}}, true, true, 0, {
     {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {1}, {1}, true},
@@ -1119,11 +1121,11 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_8 = {{1, {0}, 2, 0, 6, 0x0, false}, {{1, 1, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_9 = {{1, 4, true, false, false, 0, 0}, {{SoftmaxCrossEntropyLossGrad_main_1, NET_ALONE}}, {
-    {3568, 4, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dY: loss_grad/one */,
-    {5104, 12, {5144}, {0}, 1, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
-    {3552, 4, {5160}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* label: labels */,
-    {5104, 12, {5168}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* d_scores: classifier_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_9 = {{1, 4, true, false, false, true, 0, 0}, {{SoftmaxCrossEntropyLossGrad_main_1, NET_ALONE}}, {
+    {3568, 4, {0}, {859}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* dY: loss_grad/one */,
+    {5136, 12, {0}, {0}, 1, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
+    {3552, 4, {0}, {649}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* label: labels */,
+    {5136, 12, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* d_scores: classifier_out_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_8 = {{{0, 1}, {0, 3}}, true, true, 0, {
     {0, {0}, {1}, {1}, true}, {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0}, {1}, {1}, true},
@@ -1133,10 +1135,10 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_9 = {{1, {0}, 3, 0, 6, 0x4, false}, {{3, 3, 1}, {5, 5, 1}, {1, 1, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_10 = {{1, 3, true, false, false, 0, 0}, {{Gemm_main_2, 1}}, {
-    {5104, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
-    {5080, 20, {5152}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: pool_flat_out */,
-    {5016, 60, {5176}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: classifier_weight_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_10 = {{1, 3, true, false, false, true, 0, 0}, {{Gemm_main_2, 1}}, {
+    {5136, 12, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: classifier_out_grad */,
+    {5168, 20, {0}, {0}, 2, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* B: pool_flat_out */,
+    {5192, 60, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* Y: classifier_weight_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_9 = {{{0, 3}, {0, 5}, {0, 1}}, true, true, 0, {
     {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0, 0}, {1, 5}, {5, 1}, true}, {0, {0, 0}, {3, 5}, {5, 1}, true},
@@ -1145,11 +1147,11 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_10 = {{1, {0}, 1, 0, 4, 0x0, false}, {{15, 15, 1}}, {
     {15, -1, {-1, -1}}, {15, -1, {-1, -1}}, {1, -1, {-1, -1}}, {15, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_11 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {3296, 60, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_weight_grad.accumulation.b... */,
-    {5016, 60, {5200}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_weight_grad */,
-    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {3296, 60, {5264}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_weight_grad.accumulation.b... */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_11 = {{1, 4, true, false, false, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {3296, 60, {0}, {657}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* buffer: classifier_weight_grad.accumulation.b... */,
+    {5192, 60, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* value: classifier_weight_grad */,
+    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset: reset */,
+    {3296, 60, {0}, {665}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* buffer_out: classifier_weight_grad.accumulation.b... */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_10 = {{{0, 15}}, true, true, 0, {
     {0, {0}, {15}, {1}, true}, {0, {0}, {15}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {15}, {1}, true},
@@ -1158,11 +1160,11 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_11 = {{1, {0}, 1, 0, 4, 0x0, false}, {{3, 3, 1}}, {
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_12 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {3520, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: classifier_bias_grad.accumulation.buffer */,
-    {5104, 12, {5152}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: classifier_bias_grad */,
-    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {3520, 12, {5168}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: classifier_bias_grad.accumulation.buf... */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_12 = {{1, 4, true, false, false, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {3520, 12, {0}, {644}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* buffer: classifier_bias_grad.accumulation.buffer */,
+    {5136, 12, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* value: classifier_bias_grad */,
+    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset: reset */,
+    {3520, 12, {0}, {646}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* buffer_out: classifier_bias_grad.accumulation.buf... */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_11 = {{{0, 3}}, true, true, 0, {
     {0, {0}, {3}, {1}, true}, {0, {0}, {3}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {3}, {1}, true},
@@ -1171,10 +1173,10 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_12 = {{1, {0}, 3, 0, 6, 0x4, false}, {{1, 1, 1}, {5, 5, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_13 = {{1, 3, true, false, false, 0, 0}, {{Gemm_main_3, 1}}, {
-    {5104, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: classifier_out_grad */,
-    {3232, 60, {5152}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {5544, 20, {5216}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: pool_flat_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_13 = {{1, 3, true, false, false, false, 0, 0}, {{Gemm_main_3, 1}}, {
+    {5136, 12, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: classifier_out_grad */,
+    {3232, 60, {0}, {852}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
+    {5152, 20, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* Y: pool_flat_out_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_12 = {{{0, 1}, {0, 5}, {0, 3}}, true, true, 0, {
     {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0, 0}, {3, 5}, {5, 1}, true}, {0, {0, 0}, {1, 5}, {5, 1}, true},
@@ -1183,18 +1185,18 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[4]; } shape_13 = {{1, {0}, 2, 0, 4, 0x0, false}, {{5, 5, 1}, {24, 24, 1}}, {
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_14 = {{1, 2, true, false, false, 0, 0}, {{GlobalAveragePoolGrad_main_1, 1}}, {
-    {5544, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* dY: pool_out_grad */,
-    {5016, 480, {5160}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* dX: relu2_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_14 = {{1, 2, true, false, false, true, 0, 0}, {{GlobalAveragePoolGrad_main_1, 1}}, {
+    {5152, 20, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* dY: pool_out_grad */,
+    {5016, 480, {0}, {647}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, false, true} /* dX: relu2_out_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_13 = {{{0, 5}, {0, 24}}, true, true, 0, {
     {0, {0, 0}, {5, 1}, {1, 1}, true}, {0, {0, 0}, {5, 24}, {24, 1}, true},
 }};
 /* step: 'relu2_grad/ReluGrad' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_15 = {{1, 3, true, false, false, 0, 0}, {{ReluGrad_main_1, 0}}, {
-    {5016, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu2_out_grad */,
-    {4536, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu2_out */,
-    {5016, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: add_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_15 = {{1, 3, true, false, false, true, 0, 0}, {{ReluGrad_main_1, 0}}, {
+    {5016, 480, {0}, {647}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* dy: relu2_out_grad */,
+    {4536, 480, {0}, {707}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* y: relu2_out */,
+    {5016, 480, {0}, {767}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* dx: add_out_grad */,
 }};
 /* step: 'conv2_grad/ConvGrad/X' */
 static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_14 = {{3, {5}, 8, 1, 12, 0x20, false}, {
@@ -1203,26 +1205,26 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, 2, {5, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, 2, {5, -1}}, {5, -1, {-1, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_16 = {{2, 3, false, false, false, 6168, 384}, {{ConvGradX_main_1, NET_TEAM}, {ConvGradX_main_2, NET_TEAM}}, {
-    {5016, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* dY: add_out_grad */,
-    {0, 900, {5328}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
-    {4536, 480, {5688}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* dX: conv2_grad/ConvGrad.0 */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_16 = {{2, 3, false, false, false, false, 6168, 384}, {{ConvGradX_main_1, NET_TEAM}, {ConvGradX_main_2, NET_TEAM}}, {
+    {5016, 480, {0}, {747}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* dY: add_out_grad */,
+    {0, 900, {0}, {642}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AT_TURN, true, false} /* W: conv2_weight */,
+    {4536, 480, {0}, {687}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* dX: conv2_grad/ConvGrad.0 */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_14 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
     {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {2, 5, 3, 3}, {45, 9, 3, 1}, true},
     {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true},
 }};
 /* step: 'relu1_out_grad/Add' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_17 = {{1, 3, true, false, false, 0, 0}, {{Add_main_1, 0}}, {
-    {5016, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: add_out_grad */,
-    {4536, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: conv2_grad/ConvGrad.0 */,
-    {4536, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: relu1_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_17 = {{1, 3, true, false, false, false, 0, 0}, {{Add_main_1, 0}}, {
+    {5016, 480, {0}, {642}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* A: add_out_grad */,
+    {4536, 480, {0}, {762}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* B: conv2_grad/ConvGrad.0 */,
+    {4536, 480, {0}, {702}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* C: relu1_out_grad */,
 }};
 /* step: 'relu1_grad/ReluGrad' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_18 = {{1, 3, true, false, false, 0, 0}, {{ReluGrad_main_1, 0}}, {
-    {4536, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* dy: relu1_out_grad */,
-    {3576, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* y: relu1_out */,
-    {4536, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dx: bn1_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_18 = {{1, 3, true, false, false, true, 0, 0}, {{ReluGrad_main_1, 0}}, {
+    {4536, 480, {0}, {702}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* dy: relu1_out_grad */,
+    {3576, 480, {0}, {642}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AT_TURN, true, false} /* y: relu1_out */,
+    {4536, 480, {0}, {762}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* dx: bn1_out_grad */,
 }};
 /* step: 'bn1_grad/BatchNormalizationGrad' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]; } shape_15 = {{1, {0}, 3, 0, 14, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
@@ -1230,15 +1232,15 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[8]; } work_19 = {{2, 8, true, false, false, 0, 0}, {{BatchNormalizationGrad_sums_1, 0}, {BatchNormalizationGrad_apply_1, 2}}, {
-    {4536, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* dY: bn1_out_grad */,
-    {4056, 480, {5616}, {0}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: conv1_out */,
-    {3432, 20, {6096}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
-    {5520, 20, {6120}, {0}, 7, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_mean: bn1/saved_mean */,
-    {5496, 20, {6144}, {0}, 8, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* saved_inv_std: bn1/saved_inv_std */,
-    {4536, 480, {6168}, {0}, 9, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* dX: conv1_out_grad */,
-    {5568, 20, {6648}, {0}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dscale: bn1_scale_grad */,
-    {5544, 20, {6672}, {0}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* dB: bn1_bias_grad */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[8]; } work_19 = {{2, 8, true, false, false, false, 0, 0}, {{BatchNormalizationGrad_sums_1, 0}, {BatchNormalizationGrad_apply_1, 2}}, {
+    {4536, 480, {0}, {671}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, true, false} /* dY: bn1_out_grad */,
+    {4056, 480, {0}, {791}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, true, false} /* X: conv1_out */,
+    {3432, 20, {0}, {857}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale: bn1_scale */,
+    {5520, 20, {0}, {854}, 7, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* saved_mean: bn1/saved_mean */,
+    {5496, 20, {0}, {851}, 8, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* saved_inv_std: bn1/saved_inv_std */,
+    {4536, 480, {0}, {731}, 9, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, false, true} /* dX: conv1_out_grad */,
+    {5136, 20, {0}, {0}, 12, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* dscale: bn1_scale_grad */,
+    {5160, 20, {0}, {0}, 13, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* dB: bn1_bias_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[8]; } tile_15 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true},
@@ -1249,47 +1251,47 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_16 = {{1, {0}, 1, 0, 4, 0x0, false}, {{5, 5, 1}}, {
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_20 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {3456, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_scale_grad.accumulation.buffer */,
-    {5568, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_scale_grad */,
-    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {3456, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_scale_grad.accumulation.buffer_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_20 = {{1, 4, true, false, false, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {3456, 20, {0}, {648}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* buffer: bn1_scale_grad.accumulation.buffer */,
+    {5136, 20, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* value: bn1_scale_grad */,
+    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset: reset */,
+    {3456, 20, {0}, {651}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* buffer_out: bn1_scale_grad.accumulation.buffer_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_16 = {{{0, 5}}, true, true, 0, {
     {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {5}, {1}, true},
 }};
 /* step: 'bn1_bias_grad/InPlaceAccumulatorV2' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_21 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {3384, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: bn1_bias_grad.accumulation.buffer */,
-    {5544, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: bn1_bias_grad */,
-    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {3384, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: bn1_bias_grad.accumulation.buffer_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_21 = {{1, 4, true, false, false, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {3384, 20, {0}, {857}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* buffer: bn1_bias_grad.accumulation.buffer */,
+    {5160, 20, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* value: bn1_bias_grad */,
+    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset: reset */,
+    {3384, 20, {0}, {854}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* buffer_out: bn1_bias_grad.accumulation.buffer_out */,
 }};
 /* step: 'conv1_grad/ConvGrad/W' */
-static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_17 = {{2, {2}, 8, 1, 12, 0xe0, false}, {
-    {1, 1, 1}, {5, 5, 1}, {2, 1, 2}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 6, 1}, {4, 4, 1},
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_17 = {{2, {6}, 8, 1, 12, 0xe0, false}, {
+    {1, 1, 1}, {5, 5, 1}, {2, 2, 1}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 3, 2}, {4, 4, 1},
 }, {
-    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {2, 0, {2, -1}},
-    {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, 0, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
+    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, 5, {6, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {2, -1, {-1, -1}},
+    {11, 7, {6, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_22 = {{2, 3, false, false, false, 6152, 468}, {{ConvGradW_main_1, NET_TEAM}, {ConvGradW_main_2, NET_TEAM}}, {
-    {4536, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: conv1_out_grad */,
-    {1808, 704, {5616}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* X: image */,
-    {4056, 360, {5968}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dW: conv1_weight_grad */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_22 = {{2, 3, false, false, false, true, 6120, 504}, {{ConvGradW_main_1, NET_TEAM}, {ConvGradW_main_2, NET_TEAM}}, {
+    {4536, 480, {0}, {735}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x40, NET_EARLY, true, false} /* dY: conv1_out_grad */,
+    {1808, 704, {0}, {687}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x40, NET_EARLY, true, false} /* X: image */,
+    {5136, 360, {0}, {0}, 8, NET_L1, NET_DIRECT, 4, 4, 0, 0x0, NET_AFTER, false, true} /* dW: conv1_weight_grad */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_17 = {{{0, 1}, {0, 5}, {0, 1}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
-    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}, true},
-    {0, {0, 0, 0, 0}, {5, 1, 3, 3}, {9, 9, 3, 1}, true},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_17 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 3}, {0, 4}}, true, false, 0, {
+    {0, {0, 0, 0, 0}, {1, 5, 3, 4}, {60, 12, 4, 1}, true}, {0, {0, 0, 0, 0}, {1, 2, 6, 8}, {96, 48, 8, 1}, true},
+    {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}, true},
 }};
 /* step: 'conv1_weight_grad/InPlaceAccumulatorV2' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_18 = {{1, {0}, 1, 0, 4, 0x0, false}, {{90, 90, 1}}, {
     {90, -1, {-1, -1}}, {90, -1, {-1, -1}}, {1, -1, {-1, -1}}, {90, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_23 = {{1, 4, true, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {2872, 360, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* buffer: conv1_weight_grad.accumulation.buffer */,
-    {4056, 360, {5496}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* value: conv1_weight_grad */,
-    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {2872, 360, {5856}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* buffer_out: conv1_weight_grad.accumulation.buffer... */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_23 = {{1, 4, true, false, false, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {2872, 360, {0}, {687}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AT_TURN, true, false} /* buffer: conv1_weight_grad.accumulation.buffer */,
+    {5136, 360, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* value: conv1_weight_grad */,
+    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset: reset */,
+    {2872, 360, {0}, {732}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* buffer_out: conv1_weight_grad.accumulation.buffer... */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_18 = {{{0, 90}}, true, true, 0, {
     {0, {0}, {90}, {1}, true}, {0, {0}, {90}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {90}, {1}, true},
@@ -1301,10 +1303,10 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, 2, {2, -1}},
     {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 3, false, false, false, 6168, 384}, {{ConvGradW_main_3, NET_TEAM}, {ConvGradW_main_4, NET_TEAM}}, {
-    {5016, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, true, false} /* dY: add_out_grad */,
-    {3576, 480, {5616}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, true, false} /* X: relu1_out */,
-    {4056, 900, {5808}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, false, true} /* dW: conv2_weight_grad */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 3, false, false, false, false, 5464, 384}, {{ConvGradW_main_3, NET_TEAM}, {ConvGradW_main_4, NET_TEAM}}, {
+    {5016, 480, {0}, {800}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_EARLY, true, false} /* dY: add_out_grad */,
+    {3576, 480, {0}, {776}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_AFTER, true, false} /* X: relu1_out */,
+    {4056, 900, {0}, {731}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_AFTER, false, true} /* dW: conv2_weight_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_19 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
     {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}, true},
@@ -1312,115 +1314,115 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 }};
 /* step: 'conv2_weight_grad/InPlaceAccumulatorV2' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_20 = {{2, {0}, 1, 1, 4, 0x0, false}, {{225, 120, 2}}, {
-    {225, 5, {0, -1}}, {225, 5, {0, -1}}, {1, -1, {-1, -1}}, {225, 5, {0, -1}},
+    {225, 9, {0, -1}}, {225, 9, {0, -1}}, {1, -1, {-1, -1}}, {225, 9, {0, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_25 = {{1, 4, false, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {904, 900, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* buffer: conv2_weight_grad.accumulation.buffer */,
-    {4056, 900, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* value: conv2_weight_grad */,
-    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, true, false} /* reset: reset */,
-    {904, 900, {6096}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* buffer_out: conv2_weight_grad.accumulation.buffer... */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_25 = {{1, 4, false, false, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
+    {904, 900, {0}, {642}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_AT_TURN, true, false} /* buffer: conv2_weight_grad.accumulation.buffer */,
+    {4056, 900, {0}, {762}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_AFTER, true, false} /* value: conv2_weight_grad */,
+    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset: reset */,
+    {904, 900, {0}, {702}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_AFTER, false, true} /* buffer_out: conv2_weight_grad.accumulation.buffer... */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_20 = {{{0, 120}}, true, true, 0, {
     {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {120}, {1}, true},
 }};
 /* update: 'conv1_weight/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_26 = {{1, 4, true, false, false, 0, 0}, {{SGD_main_1, 0}}, {
-    {2512, 360, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: conv1_weight */,
-    {2872, 360, {5496}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
-    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {2512, 360, {5856}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: conv1_weight_updated */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_26 = {{1, 4, true, false, false, false, 0, 0}, {{SGD_main_1, 0}}, {
+    {2512, 360, {0}, {687}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* weight: conv1_weight */,
+    {2872, 360, {0}, {732}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
+    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
+    {2512, 360, {0}, {642}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: conv1_weight_updated */,
 }};
 /* update: 'bn1_scale/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_27 = {{1, 4, true, false, false, 0, 0}, {{SGD_main_1, 0}}, {
-    {3432, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_scale */,
-    {3456, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
-    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {3432, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_scale_updated */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_27 = {{1, 4, true, false, false, true, 0, 0}, {{SGD_main_1, 0}}, {
+    {3432, 20, {0}, {857}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: bn1_scale */,
+    {3456, 20, {0}, {854}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
+    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
+    {3432, 20, {0}, {851}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: bn1_scale_updated */,
 }};
 /* update: 'bn1_bias/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_28 = {{1, 4, true, false, false, 0, 0}, {{SGD_main_1, 0}}, {
-    {3360, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: bn1_bias */,
-    {3384, 20, {5160}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
-    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {3360, 20, {5184}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: bn1_bias_updated */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_28 = {{1, 4, true, false, false, true, 0, 0}, {{SGD_main_1, 0}}, {
+    {3360, 20, {0}, {642}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: bn1_bias */,
+    {3384, 20, {0}, {645}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
+    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
+    {3360, 20, {0}, {648}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: bn1_bias_updated */,
 }};
 /* update: 'conv2_weight/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_29 = {{1, 4, false, false, false, 0, 0}, {{SGD_main_1, 0}}, {
-    {0, 900, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* weight: conv2_weight */,
-    {904, 900, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, true, false} /* gradient: conv2_weight_grad.accumulation.buffer */,
-    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {0, 900, {6096}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, false, true} /* updated: conv2_weight_updated */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_29 = {{1, 4, false, false, false, true, 0, 0}, {{SGD_main_1, 0}}, {
+    {0, 900, {0}, {800}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_EARLY, true, false} /* weight: conv2_weight */,
+    {904, 900, {0}, {740}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_EARLY, true, false} /* gradient: conv2_weight_grad.accumulation.buffer */,
+    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
+    {0, 900, {0}, {680}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_AFTER, false, true} /* updated: conv2_weight_updated */,
 }};
 /* update: 'classifier_weight/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_30 = {{1, 4, true, false, false, 0, 0}, {{SGD_main_1, 0}}, {
-    {3232, 60, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_weight */,
-    {3296, 60, {5200}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
-    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {3232, 60, {5264}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_weight_updated */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_30 = {{1, 4, true, false, false, true, 0, 0}, {{SGD_main_1, 0}}, {
+    {3232, 60, {0}, {642}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: classifier_weight */,
+    {3296, 60, {0}, {650}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
+    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
+    {3232, 60, {0}, {658}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: classifier_weight_updated */,
 }};
 /* update: 'classifier_bias/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_31 = {{1, 4, true, false, false, 0, 0}, {{SGD_main_1, 0}}, {
-    {3504, 12, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* weight: classifier_bias */,
-    {3520, 12, {5152}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
-    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, true, false} /* learning_rate: learning_rate */,
-    {3504, 12, {5168}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* updated: classifier_bias_updated */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_31 = {{1, 4, true, false, false, true, 0, 0}, {{SGD_main_1, 0}}, {
+    {3504, 12, {0}, {858}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: classifier_bias */,
+    {3520, 12, {0}, {856}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
+    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
+    {3504, 12, {0}, {854}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: classifier_bias_updated */,
 }};
 /* infer: 'conv1' */
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_32 = {{2, 3, false, false, false, 6152, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
-    {1808, 704, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: image */,
-    {2512, 360, {5488}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv1_weight */,
-    {3576, 480, {5672}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv1_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_32 = {{2, 3, false, false, false, false, 6152, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
+    {1808, 704, {0}, {702}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: image */,
+    {2512, 360, {0}, {746}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* W: conv1_weight */,
+    {5136, 480, {0}, {0}, 8, NET_L1, NET_DIRECT, 4, 4, 0, 0x0, NET_AFTER, false, true} /* Y: infer/conv1_out */,
 }};
 /* infer: 'bn1' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[10]; } shape_21 = {{1, {0}, 3, 0, 10, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[6]; } work_33 = {{1, 6, true, false, false, 0, 0}, {{BatchNormalization_main_1, 2}}, {
-    {3576, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, true, false} /* X: infer/conv1_out */,
-    {3432, 20, {5616}, {0}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* scale: bn1_scale */,
-    {3360, 20, {5640}, {0}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: bn1_bias */,
-    {3408, 20, {5664}, {0}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_mean: bn1_mean */,
-    {3480, 20, {5688}, {0}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* input_var: bn1_var */,
-    {3576, 480, {5712}, {0}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, false, true} /* Y: infer/bn1_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[6]; } work_33 = {{1, 6, true, false, false, true, 0, 0}, {{BatchNormalization_main_1, 2}}, {
+    {5136, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 3, 4, 0, 0x0, NET_AFTER, true, false} /* X: infer/conv1_out */,
+    {3432, 20, {0}, {857}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale: bn1_scale */,
+    {3360, 20, {0}, {854}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* B: bn1_bias */,
+    {3408, 20, {0}, {851}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* input_mean: bn1_mean */,
+    {3480, 20, {0}, {848}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* input_var: bn1_var */,
+    {5136, 480, {0}, {0}, 7, NET_L1, NET_DIRECT, 3, 4, 0, 0x0, NET_AFTER, false, true} /* Y: infer/bn1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[6]; } tile_21 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
     {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true},
 }};
 /* infer: 'relu1' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_34 = {{1, 2, true, false, false, 0, 0}, {{Relu_main_1, 0}}, {
-    {3576, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/bn1_out */,
-    {3576, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu1_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_34 = {{1, 2, true, false, false, true, 0, 0}, {{Relu_main_1, 0}}, {
+    {5136, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* x: infer/bn1_out */,
+    {5136, 480, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* y: infer/relu1_out */,
 }};
 /* infer: 'conv2' */
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_35 = {{2, 3, false, false, false, 6168, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
-    {3576, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* X: infer/relu1_out */,
-    {0, 900, {5328}, {0}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, true, false} /* W: conv2_weight */,
-    {4056, 480, {5688}, {0}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, false, true} /* Y: infer/conv2_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_35 = {{2, 3, false, false, false, true, 6456, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
+    {5136, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 4, 4, 0, 0x20, NET_AFTER, true, false} /* X: infer/relu1_out */,
+    {0, 900, {0}, {762}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
+    {5616, 480, {0}, {0}, 8, NET_L1, NET_DIRECT, 4, 4, 0, 0x0, NET_AFTER, false, true} /* Y: infer/conv2_out */,
 }};
 /* infer: 'add' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_36 = {{1, 3, true, false, false, 0, 0}, {{Add_main_1, 0}}, {
-    {4056, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* A: infer/conv2_out */,
-    {3576, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* B: infer/relu1_out */,
-    {4056, 480, {6096}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* C: infer/add_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_36 = {{1, 3, true, false, false, true, 0, 0}, {{Add_main_1, 0}}, {
+    {5616, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* A: infer/conv2_out */,
+    {5136, 480, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* B: infer/relu1_out */,
+    {5616, 480, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* C: infer/add_out */,
 }};
 /* infer: 'relu2' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_37 = {{1, 2, true, false, false, 0, 0}, {{Relu_main_1, 0}}, {
-    {4056, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, true, false} /* x: infer/add_out */,
-    {4056, 480, {5616}, {0}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* y: infer/relu2_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_37 = {{1, 2, true, false, false, true, 0, 0}, {{Relu_main_1, 0}}, {
+    {5616, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* x: infer/add_out */,
+    {5616, 480, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* y: infer/relu2_out */,
 }};
 /* infer: 'pool' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_38 = {{1, 2, true, false, false, 0, 0}, {{GlobalAveragePool_main_1, 0}}, {
-    {4056, 480, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* X: infer/relu2_out */,
-    {3576, 20, {5616}, {0}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, false, true} /* Y: infer/pool_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_38 = {{1, 2, true, false, false, true, 0, 0}, {{GlobalAveragePool_main_1, 0}}, {
+    {5616, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* X: infer/relu2_out */,
+    {5136, 20, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* Y: infer/pool_out */,
 }};
 /* infer: 'classifier' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_39 = {{1, 4, true, false, false, 0, 0}, {{Gemm_main_1, 1}}, {
-    {3576, 20, {5136}, {0}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* A: infer/pool_flat_out */,
-    {3232, 60, {5160}, {0}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* B: classifier_weight */,
-    {3504, 12, {5224}, {0}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, true, false} /* C: classifier_bias */,
-    {3536, 12, {5240}, {0}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, false, true} /* Y: infer/classifier_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_39 = {{1, 4, true, false, false, true, 0, 0}, {{Gemm_main_1, 1}}, {
+    {5136, 20, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: infer/pool_flat_out */,
+    {3232, 60, {0}, {645}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
+    {3504, 12, {0}, {653}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* C: classifier_bias */,
+    {3536, 12, {0}, {655}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, false, true} /* Y: infer/classifier_out */,
 }};
 
 /* ---- entries ------------------------------------------------------------------------------------------------- */
@@ -1470,7 +1472,7 @@ static const net_group_t step_groups[] = {
     {&shape_16.head, &work_20.head, &tile_16, sizeof shape_16, sizeof work_20, sizeof tile_16},
     /* InPlaceAccumulatorV2: node 'bn1_bias_grad/InPlaceAccumulatorV2', 1 tile */
     {&shape_16.head, &work_21.head, &tile_16, sizeof shape_16, sizeof work_21, sizeof tile_16},
-    /* ConvGradW: node 'conv1_grad/ConvGrad/W', 2 tiles (ci 2/1) */
+    /* ConvGradW: node 'conv1_grad/ConvGrad/W', 2 tiles (oy 6/3) */
     {&shape_17.head, &work_22.head, &tile_17, sizeof shape_17, sizeof work_22, sizeof tile_17},
     /* InPlaceAccumulatorV2: node 'conv1_weight_grad/InPlaceAccumulatorV2', 1 tile */
     {&shape_18.head, &work_23.head, &tile_18, sizeof shape_18, sizeof work_23, sizeof tile_18},

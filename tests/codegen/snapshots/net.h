@@ -10,8 +10,8 @@
 #include "net_state.h"
 
 #define NET_CORES 8
-#define NET_L1_BYTES 6696
-#define NET_L2_BYTES 5592
+#define NET_L1_BYTES 6880
+#define NET_L2_BYTES 5544
 #define NET_L3_BYTES 8
 
 /* The memories this plan was made for. */

@@ -59,9 +59,13 @@ uint32_t hal_in_flight(void);
 /* At every HAL call of worker 0, for barriers once all have come: transfers of the random mode may move here. */
 void hal_progress(void);
 void hal_require_nothing_in_flight(const char *where);
+/* Whether a DMA command in flight writes to bytes of L1. */
+bool hal_loads_into(const void *data, uint32_t size);
 
 /* ---- trace_host.c ---- */
 
 bool hal_kernel_is_running(void);
+/* Whether a kernel is running that was given some of these bytes of L1. */
+bool hal_kernel_uses(const void *data, uint32_t size);
 
 #endif

@@ -8,7 +8,14 @@
 hal_host_config_t hal_config;
 hal_host_counters_t hal_counters;
 
+#define MAX_BLOCKS 16
+
 static bool kernel_is_running;
+static struct {
+    const uint8_t *begin;
+    uint32_t bytes;
+} kernel_blocks[MAX_BLOCKS];
+static uint32_t kernel_block_count;
 
 void hal_host_configure(const hal_host_config_t *config) { hal_config = *config; }
 
@@ -46,6 +53,17 @@ void hal_host_print_counters(void)
 
 bool hal_kernel_is_running(void) { return kernel_is_running; }
 
+bool hal_kernel_uses(const void *data, uint32_t size)
+{
+    const uintptr_t begin = (uintptr_t)data;
+    for (uint32_t i = 0; kernel_is_running && i < kernel_block_count; i++) {
+        const uintptr_t block = (uintptr_t)kernel_blocks[i].begin;
+        if (begin < block + kernel_blocks[i].bytes && block < begin + size)
+            return true;
+    }
+    return false;
+}
+
 /* A PC has no cycles to count. */
 void net_trace_group_begin(uint32_t group) { (void)group; }
 void net_trace_group_end(uint32_t group) { (void)group; }
@@ -57,8 +75,16 @@ void net_trace_kernel_begin(uint32_t count, void *const blocks[], const uint32_t
     hal_require_worker0("net_trace_kernel_begin");
     if (kernel_is_running)
         hal_fail("net_trace_kernel_begin: the kernel before has not ended");
-    for (uint32_t i = 0; i < count; i++)
+    if (count > MAX_BLOCKS)
+        hal_fail("net_trace_kernel_begin: more than %d blocks", MAX_BLOCKS);
+    for (uint32_t i = 0; i < count; i++) {
         hal_require_chunk("net_trace_kernel_begin", HAL_L1, blocks[i], bytes[i]);
+        if (hal_loads_into(blocks[i], bytes[i]))
+            hal_fail("net_trace_kernel_begin: a block of the kernel is still being loaded");
+        kernel_blocks[i].begin = blocks[i];
+        kernel_blocks[i].bytes = bytes[i];
+    }
+    kernel_block_count = count;
     kernel_is_running = true;
     hal_counters.kernels++;
     hal_progress();

@@ -3,6 +3,9 @@
  * A transfer is a row of a table from issue to wait; its data moves at a time that the mode decides. Only worker 0
  * comes here, or the last worker in a barrier while all others wait, so the table needs no lock. Copies at issue and at
  * wait are ordinary accesses of worker 0: ThreadSanitizer sees a kernel that reads a tile without a barrier between.
+ *
+ * Transfers in flight move in any order. So none may write what another one reads or writes, or what the kernel that runs
+ * uses, and what one reads must not change before it is moved.
  */
 #include "hal_internal.h"
 #include "pmsis.h"
@@ -13,6 +16,7 @@ typedef struct {
     const void *descriptor; /* the caller's; NULL: free row */
     uint8_t *line, *block;  /* strided and contiguous end */
     uint32_t size, stride, length;
+    uint64_t sum; /* of what is to be moved */
     bool to_block; /* direction */
     bool is_dma;
     bool moved;
@@ -37,8 +41,70 @@ static uint32_t random_below(uint32_t bound)
 
 uint32_t hal_in_flight(void) { return in_flight[0] + in_flight[1]; }
 
+/* One end of a transfer: lines of `length` bytes, `stride` apart. */
+typedef struct {
+    const uint8_t *base;
+    uint32_t size, stride, length;
+    bool written;
+} end_t;
+
+static end_t strided_end(const transfer_t *t)
+{
+    return (end_t){t->line, t->size, t->stride, t->length, !t->to_block};
+}
+
+static end_t contiguous_end(const transfer_t *t) { return (end_t){t->block, t->size, t->size, t->size, t->to_block}; }
+
+/* Whether two ends share a byte. */
+static bool meet(end_t a, end_t b)
+{
+    for (uint32_t i = 0; i < a.size; i += a.length)
+        for (uint32_t j = 0; j < b.size; j += b.length) {
+            const uintptr_t from_a = (uintptr_t)a.base + (uintptr_t)(i / a.length) * a.stride;
+            const uintptr_t from_b = (uintptr_t)b.base + (uintptr_t)(j / b.length) * b.stride;
+            if (from_a < from_b + b.length && from_b < from_a + a.length)
+                return true;
+        }
+    return false;
+}
+
+/* Whether one of two transfers writes what the other one touches. */
+static bool disturb(const transfer_t *a, const transfer_t *b)
+{
+    const end_t of_a[] = {strided_end(a), contiguous_end(a)}, of_b[] = {strided_end(b), contiguous_end(b)};
+    for (int i = 0; i < 4; i++)
+        if ((of_a[i / 2].written || of_b[i % 2].written) && meet(of_a[i / 2], of_b[i % 2]))
+            return true;
+    return false;
+}
+
+/* Of what a transfer reads (FNV-1a), whatever AddressSanitizer thinks of that memory. */
+#if HAL_ASAN
+__attribute__((no_sanitize("address")))
+#endif
+static uint64_t sum_of(const transfer_t *transfer)
+{
+    const end_t end = transfer->to_block ? strided_end(transfer) : contiguous_end(transfer);
+    uint64_t sum = 0xCBF29CE484222325u;
+    for (uint32_t i = 0; i < end.size; i++)
+        sum = (sum ^ end.base[(uintptr_t)(i / end.length) * end.stride + i % end.length]) * 0x100000001B3u;
+    return sum;
+}
+
+bool hal_loads_into(const void *data, uint32_t size)
+{
+    const end_t block = {data, size, size, size, false};
+    for (uint32_t i = 0; i < MAX_IN_FLIGHT; i++)
+        if (size && transfers[i].descriptor && transfers[i].is_dma && transfers[i].to_block &&
+            meet(contiguous_end(&transfers[i]), block))
+            return true;
+    return false;
+}
+
 static void move(transfer_t *transfer)
 {
+    if (transfer->moment != AT_ISSUE && sum_of(transfer) != transfer->sum)
+        hal_fail("a transfer's source changed before it was waited for");
     uint8_t *line = transfer->line, *block = transfer->block;
     for (uint32_t left = transfer->size; left;) {
         uint32_t bytes = left < transfer->length ? left : transfer->length;
@@ -97,12 +163,16 @@ static void issue(const char *function, transfer_t request)
         if (transfers[i].descriptor == request.descriptor)
             hal_fail("%s: descriptor reissued while its transfer is in flight", function);
     hal_progress();
-    uint32_t index = 0;
-    while (transfers[index].descriptor)
-        index++;
+    uint32_t index = MAX_IN_FLIGHT;
+    for (uint32_t i = MAX_IN_FLIGHT; i-- > 0;)
+        if (!transfers[i].descriptor)
+            index = i;
+        else if (disturb(&transfers[i], &request))
+            hal_fail("%s: writes what another transfer in flight reads or writes, or reads what it writes", function);
     request.moment = hal_config.dma == HAL_DMA_EAGER  ? AT_ISSUE
                      : hal_config.dma == HAL_DMA_LAZY ? AT_WAIT
                                                       : (moment_t)random_below(3);
+    request.sum = request.moment == AT_ISSUE ? 0 : sum_of(&request);
     transfers[index] = request;
     in_flight[request.is_dma]++;
     if (hal_in_flight() > hal_counters.max_in_flight)
@@ -146,6 +216,8 @@ static void issue_dma(const char *function, uintptr_t ext, uintptr_t loc, uint32
     else
         hal_require_chunk(function, HAL_L2, line, extent(size, stride, length));
     hal_require_chunk(function, HAL_L1, block, size);
+    if (!table && hal_kernel_uses(block, size))
+        hal_fail("%s: moves what the running kernel uses", function);
     issue(function, (transfer_t){.descriptor = cmd, .line = line, .block = block, .size = size, .stride = stride,
                                  .length = length, .to_block = to_block, .is_dma = true});
     hal_counters.dma_commands++;
