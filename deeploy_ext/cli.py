@@ -27,6 +27,9 @@ deeployRunner doctor      says what this machine has of what is needed, and how 
 deeployRunner bench       measures every kernel over a list of layers; bench --help says more
 deeployRunner cycles      compares measured cycles of test networks with committed ones; cycles --help says more
 
+deeployRunner new-operator NAME     writes a new operator that works, here or in a package of your own
+deeployRunner check-operator NAME   checks all that an operator claims
+
 sizes are bytes, with the suffix k or KiB (1024 bytes), M or MiB (1024 * 1024 bytes): 131072, 128k, 128KiB"""
 
 
@@ -78,7 +81,18 @@ def parser() -> Parser:
     plan.add_argument(
         "--planner", choices=("joint", "greedy"), default="joint", help="of --promote: one model, or a quick heuristic"
     )
+    plan.add_argument(
+        "--groups", choices=("joint", "single"), default="joint", help="tile nests of several nodes where that saves cycles"
+    )
     plan.add_argument("--plan", type=place, metavar="FILE", help="use this plan.json (from --dump) instead of planning")
+    plan.add_argument(
+        "--override", action="append", type=named, metavar="NODE=FILE.c", default=[],
+        help="a kernel of your own for a node, or for all nodes of an operator; compared with the generated one",
+    )  # fmt: skip
+    plan.add_argument(
+        "--variant", action="append", type=named, metavar="NODE=NAME", default=[],
+        help="another kernel for a node, or for all of an operator: portable, scatter, ...; compared with the planned one",
+    )  # fmt: skip
     plan.add_argument(
         "--plan-only", action="store_true", help="will it fit, where does everything live, predicted cycles; no run"
     )
@@ -148,6 +162,14 @@ def _main(given: Sequence[str]) -> int:
         from deeploy_ext.bench.gate_command import cycles
 
         return cycles(given[1:])
+    if given[:1] == ["new-operator"]:
+        from deeploy_ext.workshop.new_operator import new_operator
+
+        return new_operator(given[1:])
+    if given[:1] == ["check-operator"]:
+        from deeploy_ext.workshop.check_command import check_operators
+
+        return check_operators(given[1:])
     args = parser().answer(given)
     if args is None:
         return EXIT_PASS
@@ -159,7 +181,9 @@ def _main(given: Sequence[str]) -> int:
 
     terminal = Terminal(verbosity=int(args.verbose) - int(args.quiet))
     if args.list:
-        for line in pipeline.listing():
+        from deeploy_ext.listing import listing
+
+        for line in listing():
             terminal.line(line)
         return EXIT_PASS
     if args.test is None:
@@ -187,6 +211,7 @@ def _main(given: Sequence[str]) -> int:
         dispatch=args.dispatch,
         kernels=args.kernels,
         planner=args.planner,
+        groups="single" if args.override or args.variant else args.groups,  # a kernel is tried alone
         dma=args.dma,
         sanitize=args.sanitize,
         optimizer=args.optimizer,
@@ -195,8 +220,13 @@ def _main(given: Sequence[str]) -> int:
         trainable=args.trainable,
         data=args.data,
         batchnorm=args.batchnorm,
+        override=tuple(args.override),
+        variant=tuple(args.variant),
         fuse=not args.no_fuse,
     )
+    if (args.override or args.variant) and (args.plan_only or args.plan or args.out or args.engine == "board"):
+        spare = [o for o in ("--plan-only", "--plan", "--out") if getattr(args, o[2:].replace("-", "_"))] or ["--engine board"]
+        raise UsageError(f"argument {spare[0]}: --override and --variant try a kernel; leave one of them out")
     if args.plan_only and args.out is not None:
         raise UsageError("argument --out: --plan-only emits no C; leave one of them out (--dump DIR keeps the plan)")
     if args.plan_only and args.save_weights is not None:
@@ -238,6 +268,11 @@ def _main(given: Sequence[str]) -> int:
             return EXIT_PASS
         report = pipeline.run(options, outputs, terminal)
         terminal.report(report)
+        if options.override or options.variant:
+            from deeploy_ext.workshop.trial import compare_with_untouched
+
+            for line in compare_with_untouched(options, report):
+                terminal.line(line)
         proven = report.exit_status == EXIT_PASS
         outputs.commit(report_text(report), proven=proven)
         if outputs.out and not proven:

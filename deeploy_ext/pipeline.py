@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -10,32 +11,35 @@ from typing import Literal
 from deeploy_ext import engines
 from deeploy_ext.codegen.board import write_board_project
 from deeploy_ext.codegen.emit import emit
+from deeploy_ext.codegen.override import assignments, read_overrides
 from deeploy_ext.codegen.product import write_product
-from deeploy_ext.engines import EngineOptions, EngineResult
+from deeploy_ext.engines import DmaMode, Engine, EngineOptions, EngineResult, Sanitizer
 from deeploy_ext.errors import BadInputError, InfeasibleError
-from deeploy_ext.graph.load import LoadOptions, list_networks, load
+from deeploy_ext.graph.load import LoadOptions, load
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Program
-from deeploy_ext.harness.compare import compare, compare_expected, identical
+from deeploy_ext.harness.compare import identical
 from deeploy_ext.harness.dump import Dump
 from deeploy_ext.harness.files import Outputs
 from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.harness.plan_page import plan_page
 from deeploy_ext.harness.plan_report import PlanReport
 from deeploy_ext.harness.report import CycleReport, Report
+from deeploy_ext.harness.sides import judge
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.harness.weights import check_saveable, saved_weights
 from deeploy_ext.planning.check import check_plan, in_plan_order
 from deeploy_ext.planning.figures import with_figures
 from deeploy_ext.planning.nest import macs
+from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.plan import Plan
-from deeploy_ext.planning.planner import PlanOptions, is_feasible, make_plan
+from deeploy_ext.planning.planner import is_feasible, make_plan
 from deeploy_ext.planning.remedy import explained, fewer_layers
 from deeploy_ext.planning.schedule import scheduled
-from deeploy_ext.planning.target import Target, load_target, target_names
+from deeploy_ext.planning.target import Target, load_target
 from deeploy_ext.planning.traffic import tensor_traffic
 from deeploy_ext.training.autodiff import differentiate
-from deeploy_ext.training.task import TrainingTask
+from deeploy_ext.training.task import TrainingTask, Trajectory
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ class RunOptions:
     dispatch: Literal["runtime", "static"] = "runtime"
     kernels: str = "fast"
     planner: Literal["joint", "greedy"] = "joint"
+    groups: Literal["joint", "single"] = "joint"
     dma: Literal["eager", "lazy", "random"] = "eager"
     sanitize: Literal["address", "undefined", "thread"] | None = None
     optimizer: str | None = None
@@ -73,6 +78,20 @@ class RunOptions:
     data: str | None = None
     batchnorm: Literal["frozen", "train"] | None = None
     fuse: bool = True
+    override: tuple[str, ...] = ()
+    variant: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The values of the stages before anything is emitted."""
+
+    options: RunOptions
+    target: Target
+    task: TrainingTask
+    golden: Trajectory
+    program: Program
+    plan: Plan
 
 
 def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
@@ -83,28 +102,60 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
     Raises:
         BadInputError, InfeasibleError, ToolError: as the stages do.
     """
+    engine = engines.select(engine_options(options))
+    made = compiled(options, outputs, terminal)
+    report, _ = execute(made, engine, outputs, terminal, dma=options.dma, sanitize=options.sanitize)
+    return report
+
+
+def compiled(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Compiled:
+    """Loads, differentiates, runs the golden run, lowers and plans.
+
+    Raises:
+        BadInputError, InfeasibleError, ToolError: as the stages do.
+    """
     target = load_target(options.target)
     plan_options = make_plan_options(options, target)
-    engine = engines.select(engine_options(options))
+    dump = Dump(outputs.dump.draft if outputs.dump else None)
+    task = _task(options, dump, terminal)
+    if outputs.weights:
+        check_saveable(task, outputs.weights.path)
+    with terminal.stage("golden"):
+        golden = run_golden(task)
+        dump.trajectory(task, golden, "golden")
+    program, plan = _planned(task, options, target, plan_options, dump, outputs, terminal)
+    return Compiled(options, target, task, golden, program, plan)
+
+
+def execute(
+    made: Compiled,
+    engine: Engine,
+    outputs: Outputs,
+    terminal: Terminal,
+    *,
+    dma: DmaMode = "eager",
+    sanitize: Sanitizer | None = None,
+) -> tuple[Report, EngineResult]:
+    """Emits, builds, runs and compares; ``dma`` and ``sanitize`` are the host engine's.
+
+    Raises:
+        BadInputError, ToolError: as the stages do.
+    """
+    options, target, task, golden, program, plan = (
+        made.options, made.target, made.task, made.golden, made.program, made.plan,
+    )  # fmt: skip
     dump = Dump(outputs.dump.draft if outputs.dump else None)
     with tempfile.TemporaryDirectory(prefix="deeployRunner-") as scratch:
-        task = _task(options, dump, terminal)
-        if outputs.weights:
-            check_saveable(task, outputs.weights.path)
-        with terminal.stage("golden"):
-            golden = run_golden(task)
-            dump.trajectory(task, golden, "golden")
-        program, plan = _planned(task, options, target, plan_options, dump, outputs, terminal)
         with terminal.stage("emit"):
             folder = Path(scratch, "c")
-            emitted = emit(task, program, plan, folder)
+            emitted = emit(task, program, plan, folder, read_overrides(options.override, program, plan))
             dump.code(folder)
         build = Path(scratch, "build")
         with terminal.stage("build") as stage, dump.logs(build):
             stage.note = engine.note
-            built = engine.build(emitted, build, options.sanitize)
+            built = engine.build(emitted, build, sanitize)
         with terminal.stage("run") as stage, dump.logs(build):
-            result = engine.run(built, dma=options.dma, seed=task.spec.seed)
+            result = engine.run(built, dma=dma, seed=task.spec.seed)
             stage.note = f"{len(result.rounds)} rounds"
             dump.trajectory(task, result.rounds[0], "measured")
             if outputs.weights:
@@ -112,15 +163,18 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         if outputs.out:
             write_product(emitted, task, plan, result.rounds[0].losses, outputs.out.draft)
     first, *others = result.rounds
-    predicted = _predicted(plan, target)
+    predicted = predicted_cycles(plan, target)
     repeats = [difference for other in others if (difference := identical(first, other))]
-    return Report(
+    judgement = judge(task, golden, first, fused=program.fused)
+    report = Report(
         test=task.name,
         target=target.name,
         engine=engine.name,
         options={**asdict(options), **plan.options, **asdict(task.spec)},
-        verdict=compare(task, golden, first, fused=program.fused),
-        expected=compare_expected(task, first) if task.expected else None,
+        verdict=judgement.verdict,
+        expected=judgement.expected,
+        sides=tuple(map(str, judgement.sides)),
+        makers_sides=tuple(map(str, judgement.makers)),
         repeat=repeats[0] if repeats else None,
         computed=first.losses,
         golden=golden.losses,
@@ -134,6 +188,7 @@ def run(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Report:
         seconds=terminal.elapsed(),
         fused=program.fused,
     )
+    return report, result
 
 
 def board_project(options: RunOptions, outputs: Outputs, terminal: Terminal) -> None:
@@ -177,14 +232,15 @@ def plan_only(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Plan
 def _plan_report(
     task: TrainingTask, program: Program, plan: Plan, options: RunOptions, target: Target, terminal: Terminal
 ) -> PlanReport:
+    operators = {(call.entry, call.name): call.invocation.operator.op_type for call in program.calls}
     return PlanReport(
         test=task.name,
         target=target,
         options={**asdict(options), **plan.options, **asdict(task.spec)},
         plan=plan,
-        cycles=_predicted(plan, target),
-        schedule=[call.name for call in program.calls],
-        operators=[call.invocation.operator.op_type for call in program.calls],
+        cycles=predicted_cycles(plan, target),
+        schedule=["+".join(nodes) for _, nodes in plan.schedule],
+        operators=["+".join(operators[entry, name] for name in nodes) for entry, nodes in plan.schedule],
         macs=sum(macs(call) for call in program.calls if call.entry == "step"),
         seconds=terminal.elapsed(),
     )
@@ -199,6 +255,17 @@ def _task(options: RunOptions, dump: Dump, terminal: Terminal) -> TrainingTask:
         stage.note = f"{len(task.parameters)} parameters, {task.spec.steps} x {task.spec.accumulation} mini-batches"
         dump.task(task)
     return task
+
+
+def plan_for(task: TrainingTask, options: RunOptions) -> tuple[Program, Plan]:
+    """Lowers and plans a task as a run with these options does.
+
+    Raises:
+        BadInputError, InfeasibleError: as the stages do.
+    """
+    target = load_target(options.target)
+    quiet = Terminal(verbosity=-1)
+    return _planned(task, options, target, make_plan_options(options, target), Dump(None), Outputs(), quiet)
 
 
 def _planned(
@@ -218,6 +285,8 @@ def _planned(
             plan = with_figures(plan, program, target, {"L1": options.l1, "L2": options.l2})
         else:
             program = scheduled(lower(task, fuse=options.fuse))
+            if options.variant:
+                plan_options = replace(plan_options, variants=chosen_variants(options.variant, program))
             plan = _new_plan(program, options, target, plan_options)
         check_plan(program, plan)
         stage.note = f"{len(plan.groups)} tile nests{', fused update' if program.fused else ''}"
@@ -280,7 +349,26 @@ def make_plan_options(options: RunOptions, target: Target) -> PlanOptions:
         dispatch=options.dispatch,
         kernels=options.kernels,
         planner=options.planner,
+        groups=options.groups,
     )
+
+
+def chosen_variants(given: Sequence[str], program: Program) -> dict[str, str]:
+    """Bodies by node, from ``--variant NODE=NAME``.
+
+    Raises:
+        BadInputError: no such node, or no such variant of its operator.
+    """
+    kinds = {call.name: call.invocation.operator for call in program.calls}
+    found: dict[str, str] = {}
+    for nodes, name in assignments("--variant", given, program):
+        for node in nodes:
+            known = ["portable", *(variant.name for variant in kinds[node].variants)]
+            if name not in known:
+                operator = kinds[node].op_type
+                raise BadInputError(f"--variant: {operator} (node '{node}') has no variant '{name}'; use {' or '.join(known)}.")
+            found[node] = name
+    return found
 
 
 def _load_options(options: RunOptions) -> LoadOptions:
@@ -315,7 +403,8 @@ def _read_plan(file: str, target: Target) -> Plan:
     return plan
 
 
-def _predicted(plan: Plan, target: Target) -> CycleReport:
+def predicted_cycles(plan: Plan, target: Target) -> CycleReport:
+    """The cost model's figures of a plan."""
     return CycleReport(
         kind="predicted",
         model=target.model,
@@ -341,11 +430,3 @@ def _measured(predicted: CycleReport, result: EngineResult) -> CycleReport:
         kernel=tuple(group.kernel for group in groups),
         wait=tuple(group.wait for group in groups),
     )
-
-
-def listing() -> list[str]:
-    """Lines of ``--list``: test networks with their trained numbers, then targets."""
-    networks = list_networks()
-    width = max((len(info.name) for info in networks), default=0)
-    lines = [f"  {info.name:<{width}}  {info.parameters:>8,} trained  {info.description}" for info in networks]
-    return ["test networks:", *lines, "targets:", *(f"  {name}" for name in target_names())]

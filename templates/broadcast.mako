@@ -1,7 +1,7 @@
 ## An element-wise operator over the loops of the nest; operands repeat along axes where they have one element. `function`
 ## of elementwise.h does the same where none repeats along the last.
-<%namespace file="vector.mako" import="row, run"/>
-<%def name="elementwise(t, inputs, output, formula, function=None)">
+<%namespace file="vector.mako" import="row, run, walk"/>
+<%def name="elementwise(t, inputs, output, formula, function=None, costly=False)">
 <%
     names = [l.name for l in t.phase.loops]
     last = len(names) - 1
@@ -20,7 +20,7 @@
 % if function and len(along) == len(inputs):
 ${run(t, function, names[-1], names, (output, *inputs))}
 % else:
-${row(t, names[-1], dict.fromkeys((*along, output), names), along, {output: value})}
+${(walk if costly else row)(t, names[-1], dict.fromkeys((*along, output), names), along, {output: value})}
 % endif
     }
 </%def>

@@ -9,6 +9,10 @@
         """Where this worker's part of a run along `loop` begins; `index` is in names of loops."""
         return f"&{t.at(operand, *(t.begin(loop) if text == loop else text for text in index))}"
 
+    def placed(index, loop, value):
+        """An index with a value for the loop."""
+        return [re.sub(rf"\b{loop}\b", value, text) for text in index]
+
     def in_lane(text, names, lane):
         return re.sub(rf"\b({'|'.join(names)})\b", rf"\1_{lane}", text)
 %>
@@ -62,6 +66,38 @@
     }
 </%def>
 
+## row(), one element after the other: for values that take so many cycles that the loop does not matter.
+<%def name="walk(t, loop, index, reads, values)">
+<%
+    writes = [name for name in values if name in index]
+    used = [*reads, *(name for name in writes if name not in reads)]
+    names = (*reads, *values)
+    def kind(name):
+        return t.ctype(name if name in index else used[0])
+    begins = {name: address(t, loop, name, index[name]) for name in used}
+    count = t.count(loop)
+%>
+    {
+% for name, begin in begins.items():
+        ${"" if name in writes else "const "}${kind(name)} *${name}_at = ${begin};
+% endfor
+        for (int32_t left = ${count}; left > 0; --left) {
+% for name in reads:
+            const ${kind(name)} ${name}_0 = *${name}_at;
+% endfor
+% for name, text in values.items():
+            const ${kind(name)} ${name}_0 = ${in_lane(text, names, 0)};
+% endfor
+% for name in writes:
+            *${name}_at = ${name}_0;
+% endfor
+% for name in used:
+            ++${name}_at;
+% endfor
+        }
+    }
+</%def>
+
 ## The same by a function of elementwise.h: its sums, its operands (the result first), its constants, the length.
 ##
 ##   index: that of all operands, in names of loops.
@@ -90,3 +126,14 @@ ${row(t, "i", {name: ("i",) for name in (*reads, *values)}, reads, values)}
 
 ## The value of a sum.
 <%def name="total(name)">((${name}[0] + ${name}[1]) + (${name}[2] + ${name}[3]))</%def>
+
+## A run of elements copied: those of the loop `loop` from `begin` to `end`, or this worker's part of it. `result` and `data`
+## are each an operand and its index, in which the loop moves the last axis, one by one.
+<%def name="copy(t, loop, result, data, begin=None, end=None)">
+<%
+    t.kernels["elementwise"] = ("elementwise.h", "")
+    first = begin or t.begin(loop)
+    to, source = (t.at(operand, *placed(index, loop, first)) for operand, index in (result, data))
+%>
+            net_copy(&${to}, &${source}, ${end or t.end(loop)} - ${first});
+</%def>

@@ -28,22 +28,45 @@ class Case:
     Attributes:
         layer: the layer that it is from, as the list of shapes names it.
         operator: what is run.
-        inputs: shape of every input that is given, by operand name.
-        attributes: of the node; those left out have the operator's defaults.
+        inputs, attributes, outputs, ranges: as those of :class:`deeploy_ext.operators.spec.Case`.
         parameter: the node is the accumulation or the update of a trained tensor of that shape, instead of one of its own.
     """
 
     layer: str
     operator: Operator
-    inputs: Mapping[str, Shape]
+    inputs: Mapping[str, Shape | np.ndarray[Any, Any]]
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     parameter: bool = False
+    outputs: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
 
     @property
     def name(self) -> str:
         """Unique among the cases of a list."""
-        sizes = ", ".join("x".join(map(str, shape)) for shape in self.inputs.values())
+        sizes = ", ".join("x".join(map(str, kind.shape)) for kind in self.types.values())
         return f"{self.layer}: {self.operator.op_type} {sizes}"
+
+    @property
+    def types(self) -> Mapping[str, TensorType]:
+        """Type of every input that is given; random ones are float32 but those that the operator says are not."""
+        known = {name: np.dtype(self.operator.operand_types.get(name, ("float32",))[0]) for name in self.inputs}
+        return {
+            name: TensorType(known[name], given) if isinstance(given, tuple) else TensorType(given.dtype, given.shape)
+            for name, given in self.inputs.items()
+        }
+
+    @property
+    def results(self) -> tuple[TensorType, ...]:
+        """Types of the node's outputs.
+
+        Raises:
+            BadInputError: the operator refuses the case.
+        """
+        types, operator = self.types, self.operator
+        given = tuple(types.get(name) for name in operator.inputs)
+        constants = {name: value for name, value in self.inputs.items() if isinstance(value, np.ndarray)}
+        attributes = {**operator.attributes, **self.attributes}
+        return operator.infer(Invocation(operator.op_type, operator, given, (), attributes, constants))
 
 
 def load_cases(path: Path = SHAPES, operators: Sequence[str] = ()) -> list[Case]:
@@ -82,13 +105,6 @@ def load_cases(path: Path = SHAPES, operators: Sequence[str] = ()) -> list[Case]
 def _operator(op_type: str) -> Operator:
     (found,) = [operator for (_, name), operator in registry().items() if name == op_type]
     return found
-
-
-def output_types(operator: Operator, inputs: Mapping[str, Shape], attributes: Mapping[str, Any]) -> tuple[TensorType, ...]:
-    """Types of a node's outputs; all inputs are float32 but those that the operator says are not."""
-    types = {name: TensorType(np.dtype(operator.operand_types.get(name, ("float32",))[0]), s) for name, s in inputs.items()}
-    given = tuple(types.get(name) for name in operator.inputs)
-    return operator.infer(Invocation(operator.op_type, operator, given, (), {**operator.attributes, **attributes}))
 
 
 MOST = 1 << 21
@@ -136,9 +152,10 @@ def _conv(layer: Mapping[str, Any]) -> list[Case]:
         "pads": _counts(layer, "pad", 0, 4),
         "group": _counts(layer, "group", 1, 1)[0],
     }
-    (y,) = output_types(_operator("Conv"), {"X": x, "W": w}, attributes)
+    forward = Case(layer["of"], _operator("Conv"), {"X": x, "W": w}, attributes)
+    (y,) = forward.results
     return [
-        Case(layer["of"], _operator("Conv"), {"X": x, "W": w}, attributes),
+        forward,
         Case(layer["of"], _operator("ConvGradX"), {"dY": y.shape, "W": w, "X": x}, attributes),
         Case(layer["of"], _operator("ConvGradW"), {"dY": y.shape, "X": x, "W": w}, attributes),
     ]

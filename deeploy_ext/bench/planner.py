@@ -19,10 +19,10 @@ from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Program
 from deeploy_ext.planning.check import check_plan
 from deeploy_ext.planning.code_size import code_bytes
-from deeploy_ext.planning.model import WEIGHTS
+from deeploy_ext.planning.model import weighted_cycles
 from deeploy_ext.planning.options import PlanOptions
-from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import make_plan
+from deeploy_ext.planning.steps import Flow, single_steps
 from deeploy_ext.planning.storage import lower_bound, storages_of
 from deeploy_ext.planning.target import Target, load_target
 from deeploy_ext.training.autodiff import differentiate
@@ -61,14 +61,9 @@ def synthetic(blocks: int) -> Program:
 
 def half_of_l2(program: Program, target: Target) -> int:
     """Bytes of L2 that code and half of the tensors take."""
-    _, storages = storages_of(program)
+    _, storages = storages_of(Flow(program), single_steps(program))
     live = lower_bound({s.name: (target.levels["L2"].align(s.bytes), s.first, s.last) for s in storages})
     return target.reserved(target.cores, code_bytes(program, target, PlanOptions.kernels))["L2"] + live // 2
-
-
-def weighted(plan: Plan) -> int:
-    """What the planner minimises."""
-    return sum(WEIGHTS.get(entry, 1) * plan.cycles(entry) for entry in plan.entries)
 
 
 def row(nodes: int, target: Target) -> str:
@@ -82,7 +77,7 @@ def row(nodes: int, target: Target) -> str:
         plan = make_plan(program, target, replace(options, planner=planner))
         seconds.append(time.process_time() - start)
         check_plan(program, plan)
-        costs.append(weighted(plan))
+        costs.append(weighted_cycles(plan))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     greedy, joint = costs
     gap = 100 * (greedy - joint) / joint

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from deeploy_ext.bench.cases import FLOAT, Case, output_types
+from deeploy_ext.bench.cases import Case
 from deeploy_ext.bench.task import BenchTask, bench_task
 from deeploy_ext.codegen.emit import emit
 from deeploy_ext.engines.base import EVENTS, Engine, EngineResult, GroupCycles
@@ -15,11 +15,11 @@ from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Call
 from deeploy_ext.harness.compare import Finding, Verdict, compare
 from deeploy_ext.harness.golden import run_golden
-from deeploy_ext.operators.spec import TensorType
 from deeploy_ext.planning.check import check_plan
 from deeploy_ext.planning.nest import macs
+from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.plan import Group, Plan
-from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.planner import make_plan
 from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.target import Target
 
@@ -112,10 +112,10 @@ def chunks(cases: Sequence[Case]) -> Iterator[list[Case]]:
 
 def _bytes(case: Case) -> int:
     """Bytes that a case takes in L2; a trained tensor is weight, gradient and buffer."""
-    given = sum(TensorType(FLOAT, shape).bytes for shape in case.inputs.values())
+    given = sum(kind.bytes for kind in case.types.values())
     if case.parameter:
         return 3 * given
-    return given + sum(found.bytes for found in output_types(case.operator, case.inputs, case.attributes))
+    return given + sum(found.bytes for found in case.results)
 
 
 def run_cases(cases: Sequence[Case], engine: Engine, target: Target, options: PlanOptions) -> Iterator[Row]:
@@ -133,7 +133,7 @@ def run_cases(cases: Sequence[Case], engine: Engine, target: Target, options: Pl
 def _run(bench: BenchTask, engine: Engine, target: Target, options: PlanOptions, folder: Path) -> Iterator[Row]:
     golden = run_golden(bench.task)
     program = scheduled(lower(bench.task))
-    plan = make_plan(program, target, options)
+    plan = make_plan(program, target, replace(options, groups="single"))  # each kernel is measured alone
     check_plan(program, plan)
     built = engine.build(emit(bench.task, program, plan, folder / "c"), folder / "build")
     result = engine.run(built, rounds=1)

@@ -1,20 +1,24 @@
 """A training task whose step runs the nodes of some bench cases, none of which depends on another.
 
-Their inputs are data, their outputs states, so that everything that is known about running, checking and measuring networks
-holds for them. A tensor of two numbers is trained, which gives the task the loss and the update that every task has.
+Their inputs are data, their outputs states, as are tensors that they update in place: so all that is known about running,
+checking and measuring networks holds for them. A tensor of two numbers is trained, which gives the task the loss and the
+update that every task has.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from deeploy_ext.bench.cases import FLOAT, Case, Shape, output_types
-from deeploy_ext.operators.spec import OWN, TensorType
+from deeploy_ext.bench.cases import FLOAT, Case, Shape
+from deeploy_ext.operators.spec import OWN, Operator, TensorType
+from deeploy_ext.operators.spec import Case as OperatorCase
 from deeploy_ext.training.autodiff import accumulate, sgd_update
 from deeploy_ext.training.builder import GraphBuilder
 from deeploy_ext.training.functions import IR_VERSION, add_functions
@@ -31,24 +35,33 @@ class BenchTask:
     nodes: Mapping[tuple[str, str], Case]
 
 
+@dataclass(frozen=True)
+class _Made:
+    """What nodes have asked for so far: data of the one mini-batch, states and what they start with."""
+
+    batch: Arrays = field(default_factory=Arrays)
+    states: list[State] = field(default_factory=list[State])
+    initial: Arrays = field(default_factory=Arrays)
+
+
 def bench_task(cases: Sequence[Case], name: str = "bench") -> BenchTask:
     """Puts cases into one task, with random data that depends on nothing but the case."""
     graph = ir.Graph([], [], nodes=[], opset_imports={"": 1}, name="step")
     build = GraphBuilder(graph)
-    batch: Arrays = {}
-    states: list[State] = []
+    made = _Made()
+    batch, states = made.batch, made.states
     nodes: dict[tuple[str, str], Case] = {}
     for number, case in enumerate(case for case in cases if not case.parameter):
         build.prefix = f"case{number}"
-        nodes["step", _add(case, build, batch, states)] = case
+        nodes["step", _add(case, build, made)] = case
     trained = _add_trained(cases, build, batch)
     reset = build.input("reset", TensorType(np.dtype(np.bool_), (1,)))
     parameters = tuple(accumulate(name, build, list(trained), dict(trained), reset))
     update = sgd_update(parameters, list(trained), "learning_rate")
     for parameter, case in zip(parameters, (case for case in cases if case.parameter), strict=False):
         results = {"step": (graph, parameter.buffer_out), "update": (update.graph, parameter.updated)}
-        made = [(entry, node) for entry, (within, result) in results.items() for node in within if _gives(node, result)]
-        (key,) = [(entry, node.name or "") for entry, node in made if node.op_type == case.operator.op_type]
+        giving = [(entry, node) for entry, (within, result) in results.items() for node in within if _gives(node, result)]
+        (key,) = [(entry, node.name or "") for entry, node in giving if node.op_type == case.operator.op_type]
         nodes[key] = case
     build.prefix = "loss"
     prediction, target = (_data(build, batch, f"loss/{name}", _SMALLEST, i) for i, name in enumerate(("prediction", "target")))
@@ -69,54 +82,89 @@ def bench_task(cases: Sequence[Case], name: str = "bench") -> BenchTask:
         data=tuple(batch),
         parameters=parameters,
         states=tuple(states),
-        initial=weights | _zeros(graph, states),
+        initial=weights | _zeros(graph, states) | made.initial,
         batches=(batch,),
         spec=TrainingSpec(steps=1, accumulation=1),
     )
     return BenchTask(task, nodes)
 
 
+def case_number(name: str) -> int | None:
+    """Which of the task's cases a node or value belongs to, from its name; None: to none."""
+    found = re.match(r"case(\d+)/", name)
+    return int(found[1]) if found else None
+
+
 def _gives(node: ir.Node, result: str) -> bool:
     return any(value.name == result for value in node.outputs)
 
 
-def _add(case: Case, build: GraphBuilder, batch: Arrays, states: list[State]) -> str:
-    """A node of its own with data for its inputs; each output that is needed becomes a state. Returns the node's name."""
-    operator = case.operator
-    types = output_types(operator, case.inputs, case.attributes)
-    wanted = [name not in operator.optional or name in operator.needed for name in operator.outputs]
+def _add(case: Case, build: GraphBuilder, task: _Made) -> str:
+    """A node of its own with data for its inputs; each output that is wanted becomes a state. Returns the node's name.
+
+    What the node updates in place is a state from the start. The result of a view is read by a node that scales it: it has
+    no storage of its own to be kept.
+    """
+    operator, types = case.operator, case.types
     seed = zlib.crc32(case.name.encode())
-    inputs = [
-        _data(build, batch, f"{build.prefix}/{operand}", case.inputs[operand], seed + place, operand in operator.positive)
-        if operand in case.inputs
-        else None
-        for place, operand in enumerate(operator.inputs)
-    ]
+    wanted = case.outputs or tuple(n for n in operator.outputs if n not in operator.optional or n in operator.needed)
+    updated = {source: result for source, result in operator.state if result in wanted}
+    operands: dict[str, ir.Value] = {}
+    for place, name in enumerate(operator.inputs):
+        if name not in case.inputs:
+            continue
+        array = sample(operator, case, name, seed + place)
+        if name in operator.constant_inputs:
+            operands[name] = build.constant(name, array)
+            continue
+        operands[name] = build.input(f"{build.prefix}/{name}", types[name])
+        (task.initial if name in updated else task.batch)[operands[name].name or ""] = array
+    inputs = [operands.get(name) for name in operator.inputs]
     while inputs and inputs[-1] is None:
         inputs.pop()
     first = len(build.graph)
-    build.node(operator.op_type, inputs, domain=operator.domain, outputs=len(types), **case.attributes)
+    build.node(operator.op_type, inputs, domain=operator.domain, outputs=len(case.results), **case.attributes)
     node = build.graph[first]
-    for value, keep in zip(node.outputs, wanted, strict=False):
-        if not keep:
+    results = dict(zip(operator.outputs, node.outputs, strict=not operator.variadic))
+    last = operator.outputs[-1] if operator.function is not None else ""  # see settle_outputs
+    for name, value in results.items():
+        if name not in wanted and name not in operator.needed and name != last:
             value.name = ""
-            continue
+    sources = {result: source for source, result in updated.items()}
+    for name in wanted:
+        value = results[name]
+        if operator.view:
+            scale = build.input(f"{build.prefix}/scale", TensorType(FLOAT, ()))
+            task.batch[scale.name or ""] = np.array(0.5, np.float32)
+            value = build.node("Mul", [value, scale])
         build.graph.outputs.append(value)
-        states.append(State(f"{value.name}_kept", value.name or ""))
+        before = operands[sources[name]].name if name in sources else f"{value.name}_kept"
+        task.states.append(State(before or "", value.name or ""))
     return node.name or ""
 
 
-def _data(build: GraphBuilder, batch: Arrays, name: str, shape: Shape, seed: int, positive: bool = False) -> ir.Value:
-    """An input of the graph; its values are normal, or their magnitudes and a half."""
+def sample(operator: Operator, case: Case | OperatorCase, name: str, seed: int) -> np.ndarray[Any, Any]:
+    """Values of an input: those that the case gives, or random ones; of *positive* inputs magnitudes and a half."""
+    given = case.inputs[name]
+    if not isinstance(given, tuple):
+        return given
+    random = np.random.RandomState(seed % 2**32)
+    if name in case.ranges:
+        return random.uniform(*case.ranges[name], given).astype(np.float32)
+    numbers = random.standard_normal(given)
+    return np.asarray(np.abs(numbers) + 0.5 if name in operator.positive else numbers, np.float32)
+
+
+def _data(build: GraphBuilder, batch: Arrays, name: str, shape: Shape, seed: int) -> ir.Value:
+    """An input of the graph with normally distributed values."""
     value = build.input(name, TensorType(FLOAT, shape))
-    numbers = np.random.RandomState(seed % 2**32).standard_normal(shape).astype(np.float32)
-    batch[value.name or ""] = np.abs(numbers) + np.float32(0.5) if positive else numbers
+    batch[value.name or ""] = np.asarray(np.random.RandomState(seed % 2**32).standard_normal(shape), np.float32)
     return value
 
 
 def _add_trained(cases: Sequence[Case], build: GraphBuilder, batch: Arrays) -> dict[ir.Value, ir.Value]:
     """Trained tensors with their gradients: one for each parameter case, or the smallest where there is none."""
-    shapes = [next(iter(case.inputs.values())) for case in cases if case.parameter] or [_SMALLEST]
+    shapes = [next(iter(case.types.values())).shape for case in cases if case.parameter] or [_SMALLEST]
     made: dict[ir.Value, ir.Value] = {}
     for number, shape in enumerate(shapes):
         weight = ir.Value(name=f"parameter{number}", shape=ir.Shape(shape), type=ir.TensorType(ir.DataType.FLOAT))

@@ -8,22 +8,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
+from mako.exceptions import CompileException, RichTraceback, SyntaxException, TopLevelLookupException
 from mako.lookup import TemplateLookup
 from mako.template import Template
 
 from deeploy_ext.codegen.text import c_float, c_identifier, c_type
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Call
-from deeploy_ext.operators.spec import Phase
-from deeploy_ext.planning.plan import BodyPlan, Group
+from deeploy_ext.operators.guard import template_folder
+from deeploy_ext.operators.relations import Affine
+from deeploy_ext.operators.spec import Operator, Phase
+from deeploy_ext.planning.joint import operands_of
+from deeploy_ext.planning.plan import AxisPlan, BodyPlan, Group
 from deeploy_ext.resources import resource
 
 
 @cache
-def lookup() -> TemplateLookup:
-    """The template folder. Undefined names in a template are errors."""
-    return TemplateLookup([str(resource("templates"))], strict_undefined=True, input_encoding="utf-8")
+def lookup(folder: Path | None = None) -> TemplateLookup:
+    """The template folder, behind that of a plugin if one is given. Undefined names in a template are errors."""
+    folders = [str(path) for path in (folder, resource("templates")) if path is not None]
+    return TemplateLookup(folders, strict_undefined=True, input_encoding="utf-8")
 
 
 class BodyContext:
@@ -35,9 +41,16 @@ class BodyContext:
         self.kernels: dict[str, tuple[str, str]] = {}
         self._plans = {loop.name: loop for loop in group.loops}
         self._loops = {loop.name: i for i, loop in enumerate(group.loops)}
-        self._blocks = {block.operand: i for i, block in enumerate(group.blocks)}
-        self._views = {block.operand: tuple(axis.extent for axis in block.axes) for block in group.blocks}
-        self._starts, self._strides = _alike(group, phase)
+        self._blocks = {u.operand: i for i, block in enumerate(group.blocks) for u in block.uses if u.node == plan.node}
+        self._views = {o: tuple(axis.extent for axis in group.blocks[i].axes) for o, i in self._blocks.items()}
+        self._flat: dict[str, int] = {}
+        if plan.flat:  # of an element-wise node all boxes lie in L1 alike: it counts their elements from 0
+            self._flat = {name: place for place, name in enumerate(operands_of(phase))}
+            self._loops = {phase.loops[0].name: 0}
+            self._views |= {access.operand: access.view for access in (*phase.reads, *phase.writes) if access.view}
+            self._starts, self._strides = {}, {}
+        else:
+            self._starts, self._strides = _alike({o: group.blocks[i].axes for o, i in self._blocks.items()}, phase)
 
     def has(self, operand: str) -> bool:
         """Whether the phase touches an operand (optional ones may be absent)."""
@@ -64,15 +77,22 @@ class BodyContext:
         view = self._views[operand]
         kept = [(axis, text) for axis, text in enumerate(index) if view[axis] > 1 and text != "0"]
         terms = [
-            f"{text} - {self.start(operand, axis)}"
+            (text if self._flat else f"{text} - {self.start(operand, axis)}")
             if axis == len(index) - 1
             else f"({text} - {self.start(operand, axis)}) * {self.stride(operand, axis)}"
             for axis, text in kept
         ]
         return f"{operand}[{' + '.join(terms) or '0'}]"
 
+    def index(self, operand: str) -> list[str]:
+        """The index at which the phase touches an operand, in names of loops."""
+        (found,) = [a.index for a in (*self.phase.reads, *self.phase.writes) if a.operand == operand]
+        return [_sum(index) for index in found if index is not None]
+
     def start(self, operand: str, axis: int) -> str:
         """First index of the tile's box along an axis."""
+        if self._flat:
+            return "0"
         like, place = self._starts.get((operand, axis), (operand, axis))
         return f"{like}_box->start[{place}]"
 
@@ -162,6 +182,8 @@ class BodyContext:
             lines.append(f"    enum {{ {', '.join(numbers)} }}; /* loops */")
         for operand, place in self._blocks.items():
             box, source = f"{operand}_box", f"tile->operand[{place}]"
+            if operand in self._flat:
+                source = f"tile->operand[range->flat[{self._flat[operand]}]]"
             boxed = bool(re.search(rf"\b{box}\b", text))
             if boxed:
                 lines.append(f"    const net_operand_t *const {box} = &{source};")
@@ -172,13 +194,20 @@ class BodyContext:
         return "\n".join(lines)
 
 
-def _alike(group: Group, phase: Phase) -> tuple[dict[tuple[str, int], tuple[str, int]], dict[tuple[str, int], str]]:
+def _sum(index: Affine) -> str:
+    """An affine index in C; of one without loops the constant."""
+    terms = [name if factor == 1 else f"{factor} * {name}" for name, factor in index.terms]
+    return " + ".join([*terms, *([str(index.offset)] if index.offset or not terms else [])])
+
+
+def _alike(
+    axes: Mapping[str, Sequence[AxisPlan]], phase: Phase
+) -> tuple[dict[tuple[str, int], tuple[str, int]], dict[tuple[str, int], str]]:
     """For axes of the phase's operands: the first axis that starts where this one does, the first operand with its stride.
 
     Operands that a phase walks together then share one computation of an offset. Alike are axes that one index relation
     and the same regions belong to: the relation keeps the text from depending on sizes that agree by chance.
     """
-    axes = {block.operand: block.axes for block in group.blocks}
     starts: dict[tuple[str, int], tuple[str, int]] = {}
     strides: dict[tuple[str, int], str] = {}
     seen: dict[object, tuple[str, int]] = {}
@@ -197,21 +226,33 @@ def untiled(operand: str, axis: int) -> str:
     return f"{operand.upper()}_UNTILED_{axis}"
 
 
-class Bodies:
-    """All distinct bodies of a program, in order of first use."""
+def stem_of(call: Call, plan: BodyPlan) -> str:
+    """Name of a body, apart from the number that tells those of an operator apart: of team kernels with the step."""
+    step = f"_{plan.variant}" if plan.team else ""
+    return f"{c_identifier(call.invocation.operator.op_type)}_{plan.phase}{step}"
 
-    def __init__(self) -> None:
+
+class Bodies:
+    """All distinct bodies of a program, in order of first use.
+
+    ``others`` names functions that take the place of generated bodies, by node and stem.
+    """
+
+    def __init__(self, others: Mapping[tuple[str, str], str] | None = None) -> None:
+        self._others = others or {}
         self._names: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._kernels: dict[str, tuple[str, str]] = {}
 
     def name_of(self, call: Call, group: Group, phase: Phase, plan: BodyPlan) -> str:
         """Name of the function for a phase; rendered now unless an equal one exists."""
+        stem = stem_of(call, plan)
+        if (call.name, stem) in self._others:
+            return self._others[call.name, stem]
         context = BodyContext(call, group, phase, plan)
         text = _render(call, phase, context)
         self._kernels |= context.kernels
         if text not in self._names:
-            stem = f"{c_identifier(call.invocation.operator.op_type)}_{phase.name}"
             self._counts[stem] = self._counts.get(stem, 0) + 1
             self._names[text] = f"{stem}_{self._counts[stem]}"
         return self._names[text]
@@ -236,14 +277,26 @@ class Bodies:
 
 
 def _render(call: Call, phase: Phase, context: BodyContext) -> str:
-    template = _template(call.invocation.operator.op_type)
+    operator = call.invocation.operator
+    template = _template(operator)
     if not template.has_def(phase.name):
         raise BadInputError(
-            f'template of operator {call.invocation.operator.op_type} has no <%def name="{phase.name}()">; add it.'
+            f'{template.filename}: template of operator {operator.op_type} has no <%def name="{phase.name}()">; add it.'
         )
-    text = str(template.get_def(phase.name).render(t=context, call=context.call, c_float=c_float))
+    try:
+        text = str(template.get_def(phase.name).render(t=context, call=context.call, c_float=c_float))
+    except Exception as error:  # a template may raise anything
+        raise BadInputError(_in_template(operator, template.filename, error)) from error
     body = "\n".join(indented(text.split("\n")))
     return f"{context.declarations(body)}\n{body}\n"
+
+
+def _in_template(operator: Operator, file: str | None, error: Exception) -> str:
+    """An error of a template's, with its place there."""
+    where = RichTraceback(error=error)
+    lines = [f", line {line}" for name, line, *_ in where.records if name.endswith(".mako")][-1:]
+    said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return f"{file}{''.join(lines)}: template of operator {operator.op_type}: {said}; correct the template."
 
 
 _COMMENT = re.compile(r"\s*/\*.*?\*/")
@@ -277,8 +330,13 @@ def indented(lines: Iterable[str]) -> list[str]:
     return found
 
 
-def _template(op_type: str) -> Template:
-    name = f"{op_type}.c.mako"
-    if not lookup().has_template(name):
-        raise BadInputError(f"operator {op_type} has no template {name}; add it to the template folder.")
-    return lookup().get_template(name)
+def _template(operator: Operator) -> Template:
+    name, folder = f"{operator.template or operator.op_type}.c.mako", template_folder(operator)
+    try:
+        return lookup(folder).get_template(name)
+    except TopLevelLookupException as error:
+        message = f"operator {operator.op_type} has no template {folder or resource('templates')}/{name}; add it."
+        raise BadInputError(message) from error
+    except (CompileException, SyntaxException) as error:
+        message = f"template of operator {operator.op_type}: {' '.join(str(error).split())[:300]}; correct the template."
+        raise BadInputError(message) from error

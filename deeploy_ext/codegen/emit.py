@@ -7,18 +7,20 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from deeploy_ext.codegen import override
 from deeploy_ext.codegen.body import Bodies, lookup
+from deeploy_ext.codegen.override import Override
 from deeploy_ext.codegen.program import EmittedProgram, Role, TensorEntry
 from deeploy_ext.codegen.tables import Tables, check_limits
 from deeploy_ext.codegen.text import c_comment, c_float, c_string
 from deeploy_ext.graph.program import Call, Program
-from deeploy_ext.planning.plan import BodyPlan, Group, Placement, Plan
+from deeploy_ext.planning.plan import CONTINUED, BodyPlan, Group, Placement, Plan, Use
 from deeploy_ext.planning.target import Target, load_target
 from deeploy_ext.training.task import TrainingTask
 
@@ -54,7 +56,7 @@ class GroupText:
 def runtime_files(target: Target, headers: Iterable[str]) -> tuple[str, ...]:
     """Files that emitted C is built with, relative to the target's folder: the runtime, these headers of kernels, and all
     headers of kernels that they include."""
-    folder = target.folder / "kernels"
+    folder = target.part("kernels")
     found: set[str] = set()
     waiting = sorted(headers)
     while waiting:
@@ -68,21 +70,25 @@ def runtime_files(target: Target, headers: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> EmittedProgram:
-    """Write everything an engine needs into ``directory``, which is made if need be."""
+def emit(
+    task: TrainingTask, program: Program, plan: Plan, directory: Path, overrides: Sequence[Override] = ()
+) -> EmittedProgram:
+    """Write everything an engine needs into ``directory``, which is made if need be; ``overrides`` replace kernels."""
     target = load_target(plan.target)
     directory.mkdir(parents=True, exist_ok=True)
     homes = {value: placement for placement in plan.placements for value in placement.values}
     rows = _rows(task, program, homes)
-    bodies, tables = Bodies(), Tables()
+    bodies, tables = Bodies(override.names(overrides)), Tables()
     calls = {(call.entry, call.name): call for call in program.calls}
     entries = {
-        entry: [_group(calls[entry, g.node], g, bodies, tables, homes) for g in plan.entry(entry)] for entry in program.entries
+        entry: [_group([calls[entry, n] for n in g.nodes], g, bodies, tables, homes) for g in plan.entry(entry)]
+        for entry in program.entries
     }
     sizes = {level: _bytes(plan, target, level) for level in ("L1", "L2", "L3")}
     context = {
         "task": task, "plan": plan, "fused": program.fused, "rows": rows, "entries": entries, "bodies": bodies.functions(),
-        "regions": tables.region_text(), "tables": tables.definitions, "kernels": bodies.kernels(),
+        "regions": tables.region_text(), "tables": tables.definitions,
+        "kernels": bodies.kernels() + override.prototypes(overrides),
         "fingerprint": _fingerprint(rows), "sizes": sizes, "homes": homes,
         "data_count": sum(row.entry.role == Role.DATA for row in rows),
         "input_count": _input_count(task, rows),
@@ -92,14 +98,17 @@ def emit(task: TrainingTask, program: Program, plan: Plan, directory: Path) -> E
     for name in ("net.c", "net.h", "net_test.h"):
         text = str(lookup().get_template(f"{name}.mako").render(**context))
         (directory / name).write_text(text.rstrip("\n") + "\n", encoding="ascii")
+    own = [f"override_{number}.c" for number in range(len(overrides))]
+    for number, one in enumerate(overrides):
+        (directory / own[number]).write_text(override.source(number, one, bodies.headers()), encoding="ascii")
     runtime = runtime_files(target, bodies.headers())
     for name in runtime:
-        shutil.copyfile(target.folder / name, directory / Path(name).name)
+        shutil.copyfile(target.part(name.split("/")[0]) / Path(name).name, directory / Path(name).name)
     _write_binaries(task, program, rows, directory)
     return EmittedProgram(
         directory,
         tuple(row.entry for row in rows),
-        ("net.c", *RUNTIME_SOURCES),
+        ("net.c", *own, *RUNTIME_SOURCES),
         (".",),
         task.spec.steps,
         task.spec.accumulation,
@@ -152,27 +161,45 @@ def _input_count(task: TrainingTask, rows: list[TensorRow]) -> int:
     return max((i + 1 for i, row in enumerate(rows) if row.entry.role == Role.DATA and row.value in read), default=0)
 
 
-def _group(call: Call, group: Group, bodies: Bodies, tables: Tables, homes: dict[str, Placement]) -> GroupText:
+def _group(calls: Sequence[Call], group: Group, bodies: Bodies, tables: Tables, homes: dict[str, Placement]) -> GroupText:
     check_limits(group)
-    node = c_comment(group.node)
-    tables.begin(f"{group.entry}: '{node}'")
-    phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
-    rows = [f"{{{bodies.name_of(call, group, phases[body.phase], body)}, {_sharing(body)}}}" for body in group.bodies]
+    names = " + ".join(f"'{c_comment(node)}'" for node in group.nodes)
+    tables.begin(f"{group.entry}: {names}")
+    rows: list[str] = []
+    for place, body in enumerate(group.computed):
+        call = calls[body.node]
+        phase = next(p for p in call.invocation.operator.phases(call.invocation) if p.name == body.phase)
+        rows.append(f"{{{bodies.name_of(call, group, phase, body)}, {_sharing(body, group.chain(place))}}}")
     split = ", ".join(f"{group.loops[i].name} {group.loops[i].extent}/{group.loops[i].tile}" for i in group.order)
     how = f"{group.tiles} tiles ({split})" if group.order else "1 tile"
-    names = ", ".join(phase for phase in group.phases if phase != "main")
-    title = f"{call.invocation.operator.op_type}{names and ' '}{names}: node '{node}'"
+    phases = ", ".join(phase for phase in group.phases if phase != "main")
+    kinds = [f"{call.invocation.operator.op_type}" for call in calls]
+    kinds[group.main] += f"{phases and ' '}{phases}"
+    title = f"{' + '.join(kinds)}: node{'s' if len(calls) > 1 else ''} {names}"
     return GroupText(
         f"{title}, {how}{', double-buffered' if group.double_buffer else ''}",
         tables.shape(group),
-        tables.work(group, rows, homes),
+        tables.work(group, rows, _restart(calls, group), homes),
         tables.tile(group),
     )
 
 
-def _sharing(body: BodyPlan) -> str:
-    """How the workers share out a body: a loop, or a name of the runtime."""
-    return "NET_TEAM" if body.team else "NET_ALONE" if body.core_loop is None else str(body.core_loop)
+def _restart(calls: Sequence[Call], group: Group) -> int | None:
+    """The block of the truth value that says whether the sum that the group continues starts anew; None: there is none."""
+    for body in group.bodies:
+        continues = calls[body.node].invocation.operator.continues
+        if body.variant == CONTINUED and continues:
+            use = Use(body.node, continues[2])
+            return next(i for i, block in enumerate(group.blocks) if use in block.uses)
+    return None
+
+
+def _sharing(body: BodyPlan, chained: int) -> str:
+    """How the workers share out a body: a loop, or a name of the runtime; and the operands of an element-wise one."""
+    if body.flat:
+        return f"NET_FLAT, {chained}, {{{', '.join(map(str, body.flat))}}}"
+    sharing = "NET_TEAM" if body.team else "NET_ALONE" if body.core_loop is None else body.core_loop
+    return f"{sharing}, 0, {{0}}"
 
 
 def _bytes(plan: Plan, target: Target, level: str) -> int:

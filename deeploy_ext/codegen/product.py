@@ -35,10 +35,10 @@ def write_product(program: EmittedProgram, task: TrainingTask, plan: Plan, losse
     others = [f"runtime/{name}" for name in program.runtime]
     for name in others:
         copy(program.directory / Path(name).name, directory / name)
-    target = load_target(plan.target).folder
-    hal = ["hal/pmsis.h", *sorted(f"hal/host/{path.name}" for path in (target / "hal" / "host").glob("*.[ch]"))]
+    folder = load_target(plan.target).part("hal")
+    hal = ["hal/pmsis.h", *sorted(f"hal/host/{path.name}" for path in (folder / "host").glob("*.[ch]"))]
     for name in hal:
-        copy(target / name, directory / name)
+        copy(folder.parent / name, directory / name)
     others += hal
     sources = ["net.c", *(name for name in others if name.endswith(".c"))]
     entries = {group.entry for group in plan.groups}

@@ -8,11 +8,20 @@ from dataclasses import dataclass, field
 from deeploy_ext.codegen.text import c_comment
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.operators.nests import MAX_RANK
-from deeploy_ext.planning.plan import AFTER, EARLY, KEPT, TURN, AxisPlan, Group, Placement
+from deeploy_ext.planning.plan import (
+    AFTER,
+    EARLY,
+    KEPT,
+    MAX_LOOPS,
+    MAX_OPERANDS,
+    MAX_PHASES,
+    TURN,
+    AxisPlan,
+    BlockPlan,
+    Group,
+    Placement,
+)  # fmt: skip
 
-MAX_LOOPS = 8
-MAX_OPERANDS = 10
-MAX_PHASES = 4
 SLOT_UNIT = 8
 MOST_L1 = 65536 * SLOT_UNIT
 """Bytes of L1 in which slots can be numbered."""
@@ -90,35 +99,50 @@ class Tables:
         kind = f"struct {{ {head}; net_operand_t operand[{len(operands)}]; }}"
         return self._define("tile", kind, f"{{{', '.join(loops)}}}, true, {str(last).lower()}, 0, {{{wrap(operands)}}}")
 
-    def work(self, group: Group, phases: list[str], homes: dict[str, Placement]) -> str:
-        """Name of the table of what a group computes: its phases, and where its operands are."""
+    def work(self, group: Group, phases: list[str], restart: int | None, homes: dict[str, Placement]) -> str:
+        """Name of the table of what a group computes: its phases, which operand says whether sums start anew, and where its
+        operands are."""
         rows: list[str] = []
         axes = 0
         for block in group.blocks:
-            home = homes[block.value]
+            level, address = home_of(block, homes)
             mask = sum(1 << loop for loop in block.loops)
             size = math.prod(axis.extent for axis in block.axes) * block.item
             numbers = [slot // SLOT_UNIT for slot in block.slots]
             slots, stages = (", ".join(map(str, at)) or "0" for at in (numbers, block.stage_slots))
             rows.append(
-                f"{{{home.address}, {size}, {{{stages}}}, {{{slots}}}, {axes}, "
-                f"NET_{home.level}, {_STAGES[block.stage]}, {len(block.axes)}, {block.item}, {len(block.slots)}, "
+                f"{{{address}, {size}, {{{stages}}}, {{{slots}}}, {axes}, "
+                f"NET_{level}, {_STAGES[block.stage]}, {len(block.axes)}, {block.item}, {len(block.slots)}, "
                 f"{mask:#x}, {_ARRIVALS[block.arrival]}, {_flags(block.loaded, block.stored)}}} "
-                f"/* {block.operand}: {c_comment(block.value, 40)} */"
+                f"/* {_uses(block, group)}: {c_comment(block.value, 40)} */"
             )
             axes += len(block.axes)
         staged = any(block.stage != "none" for block in group.blocks)
         refilled = any(block.loaded and block.stored for block in group.blocks)
         flags = _flags(_simple(group, homes), staged, refilled, group.drains)
-        head = f"{{{len(phases)}, {len(rows)}, {flags}, {group.scratch}, {group.scratch_bytes}}}"
+        counts = f"{len(phases)}, {group.behind + 1}, {len(rows)}, {-1 if restart is None else restart}"
+        head = f"{{{counts}, {flags}, {group.scratch}, {group.scratch_bytes}}}"
         kind = f"struct {{ net_work_t head; net_phase_t phases[{len(phases)}]; net_block_t blocks[{len(rows)}]; }}"
         return self._define("work", kind, f"{head}, {{{', '.join(phases)}}}, {{{wrap(rows)}}}")
+
+
+def home_of(block: BlockPlan, homes: dict[str, Placement]) -> tuple[str, int]:
+    """Level and address of a block's home; what lives in its tile only is never moved, so that it does not matter."""
+    if not (block.loaded or block.stored):
+        return "L2", 0
+    return homes[block.value].level, homes[block.value].address
+
+
+def _uses(block: BlockPlan, group: Group) -> str:
+    """What a block is to the nodes of its group, for a comment."""
+    several = len(group.nodes) > 1
+    return ", ".join(f"{use.operand} of node {use.node + 1}" if several else use.operand for use in block.uses)
 
 
 def _simple(group: Group, homes: dict[str, Placement]) -> bool:
     """Whether a group is one tile of whole tensors, none of which passes through L2 on its way."""
     whole = all(axis.regions == ((0, axis.extent),) for block in group.blocks for axis in block.axes)
-    return group.tiles == 1 and whole and all(homes[block.value].level != "L3" for block in group.blocks)
+    return group.tiles == 1 and whole and all(home_of(block, homes)[0] != "L3" for block in group.blocks)
 
 
 def _flags(*flags: bool) -> str:

@@ -21,7 +21,6 @@ from deeploy_ext.engines.elf import Elf
 from deeploy_ext.engines.output import read_counters, read_trajectories
 from deeploy_ext.errors import BadInputError, ToolError
 from deeploy_ext.planning.target import load_target
-from deeploy_ext.resources import resource
 from deeploy_ext.toolchain.gvsoc import TARGETS, Installation, describe_board, find_installation
 from deeploy_ext.toolchain.riscv import RiscvCompiler, find_riscv_compiler
 
@@ -106,12 +105,12 @@ class GvsocEngine:
         if sanitize:
             raise BadInputError(f"--sanitize {sanitize}: sanitizers are of the host engine; add --engine host.")
         self._check_memory(program)
-        folder = resource("targets", "gap9")
-        hal, driver = folder / "hal" / "gvsoc", folder / "driver"
+        target = load_target(program.target)
+        hal, driver = target.part("hal") / "gvsoc", target.part("driver")
         sources = [program.directory / name for name in program.sources]
         sources += [*sorted(hal.glob("*.c")), hal / "start.S", driver / "driver.c", driver / "driver_gvsoc.c"]
         include_dirs = [program.directory, *(program.directory / name for name in program.include_dirs)]
-        include_dirs += [folder / "hal", hal, hal / "include", driver]
+        include_dirs += [hal.parent, hal, hal / "include", driver]
         flags = [*self.compiler.compile_flags, "-DNET_TRACE=2"]
         if self.compiler.family == "vendor":
             flags.append("-DHAL_NATIVE_XPULP=1")  # which makes hardware loops by itself, from the plain C

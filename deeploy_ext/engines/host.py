@@ -16,7 +16,7 @@ from deeploy_ext.engines.base import Built, DmaMode, EngineResult, Sanitizer
 from deeploy_ext.engines.compiler import compile_all, find_compiler, link
 from deeploy_ext.engines.output import read_counters, read_trajectories
 from deeploy_ext.errors import ToolError
-from deeploy_ext.resources import resource
+from deeploy_ext.planning.target import load_target
 from deeploy_ext.toolchain import FLAGS
 
 TIME_LIMIT = 600.0
@@ -71,13 +71,13 @@ class HostEngine:
     def build(self, program: EmittedProgram, directory: Path, sanitize: Sanitizer | None = None) -> Built:
         """Compiles the program's C, the host HAL and the test driver into ``directory``; see :class:`Engine`."""
         start = time.monotonic()
-        target = resource("targets", "gap9")
-        hal = target / "hal" / "host"
+        target = load_target(program.target)
+        hal = target.part("hal") / "host"
         sources = [*(program.directory / name for name in program.sources), *sorted(hal.glob("*.c"))]
-        driver = target / "driver"
+        driver = target.part("driver")
         sources += [driver / "driver.c", driver / "driver_host.c"]
         include_dirs = [program.directory, *(program.directory / name for name in program.include_dirs)]
-        include_dirs += [hal, target / "hal", target / "runtime", driver]
+        include_dirs += [hal, hal.parent, target.part("runtime"), driver]
         flags = [*FLAGS, "-DNET_TRACE=1"]
         if sanitize:
             flags += [f"-fsanitize={sanitize}", *_SANITIZER_FLAGS]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 
 from deeploy_ext.errors import BadInputError
-from deeploy_ext.graph.files import check_batches, read_arrays
+from deeploy_ext.graph.files import check_batches, classes_of, read_arrays
 from deeploy_ext.graph.invocation import type_of
 from deeploy_ext.operators.spec import TensorType
 from deeploy_ext.training.losses import find_loss
@@ -44,6 +45,22 @@ def _scores_of(graph: ir.Graph) -> TensorType:
     return found
 
 
+def generated_batches(graph: ir.Graph, inputs: Sequence[ir.Value], spec: TrainingSpec) -> list[Arrays]:
+    """Standard normal values for floating-point inputs, uniform labels for those that a loss reads as such, else 0 or 1."""
+    generator, classes = np.random.RandomState(spec.seed), classes_of(graph)
+    batches: list[Arrays] = []
+    for _ in range(spec.mini_batches):
+        batch: Arrays = {}
+        for value in inputs:
+            name, found = value.name or "", type_of(value)
+            assert found is not None
+            whole = found.dtype.kind != "f"
+            drawn = generator.randint(0, classes.get(name, 2), found.shape) if whole else generator.standard_normal(found.shape)
+            batch[name] = np.asarray(drawn, found.dtype)
+        batches.append(batch)
+    return batches
+
+
 def batches_from(file: Path, graph: ir.Graph, kind: str) -> list[Arrays]:
     """The mini-batches in an npz file: one array named as the data input and one as the loss's target, samples on axis 0.
 
@@ -51,19 +68,31 @@ def batches_from(file: Path, graph: ir.Graph, kind: str) -> list[Arrays]:
         graph: has the data input, the target, and ends in the loss of that ``kind``.
 
     Raises:
+        BadInputError: as :func:`batches_in`.
+    """
+    return batches_in(file, graph, list(graph.inputs), {find_loss(kind).target: graph.inputs[-1].name or ""})
+
+
+def batches_in(file: Path, graph: ir.Graph, inputs: Sequence[ir.Value], also: Mapping[str, str]) -> list[Arrays]:
+    """The mini-batches in an npz file: one array named as each of the inputs, samples on axis 0.
+
+    Args:
+        also: other names by which inputs may be known.
+
+    Raises:
         BadInputError: an array is missing, unknown or of another type or shape; samples that do not fill mini-batches;
             NaN; labels that are no class.
     """
     stored = read_arrays(file)
-    target = graph.inputs[-1].name or ""
-    if target not in stored and find_loss(kind).target in stored:  # the model itself uses that name for something else
-        stored[target] = stored.pop(find_loss(kind).target)
+    for other, name in also.items():
+        if name not in stored and other in stored:  # the model itself uses that name for something else
+            stored[name] = stored.pop(other)
     parts: dict[str, list[np.ndarray]] = {}
-    for value in graph.inputs:
+    for value in inputs:
         name, found = value.name or "", type_of(value)
         assert found is not None
         if name not in stored:
-            wanted = ", ".join(f"'{other.name}'" for other in graph.inputs)
+            wanted = ", ".join(f"'{other.name}'" for other in inputs)
             raise BadInputError(f"{file}: '{name}' is missing; write arrays {wanted}, samples along the first axis.")
         parts[name] = _split(file, name, stored[name], found)
     unknown = sorted(set(stored) - set(parts))
@@ -73,7 +102,7 @@ def batches_from(file: Path, graph: ir.Graph, kind: str) -> list[Arrays]:
     if len(set(counts.values())) != 1:
         raise BadInputError(f"{file}: the arrays have different numbers of samples; write one target for every sample.")
     batches = [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
-    check_batches(str(file), graph, list(graph.inputs), batches)
+    check_batches(str(file), graph, inputs, batches)
     return batches
 
 

@@ -79,7 +79,7 @@ def check_batches(origin: str, graph: ir.Graph, inputs: Sequence[ir.Value], batc
     if not batches:
         raise BadInputError(f"{origin}: no data; give at least one mini-batch.")
     names = {value.name for value in inputs}
-    classes = _classes(graph)
+    classes = classes_of(graph)
     for index, batch in enumerate(batches):
         where = f"{origin}, mini-batch {index}"
         if names != set(batch):
@@ -97,7 +97,7 @@ def check_batches(origin: str, graph: ir.Graph, inputs: Sequence[ir.Value], batc
                 )
 
 
-def _classes(graph: ir.Graph) -> dict[str, int]:
+def classes_of(graph: ir.Graph) -> dict[str, int]:
     """Number of classes by name of the input that holds their labels."""
     found: dict[str, int] = {}
     for node in graph:

@@ -11,7 +11,7 @@ parameters after the last step. Gradients are summed over ``meta_n_accum`` mini-
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,8 @@ _ARRAY = re.compile(r"(?:mb(\d+)_)?arr_(\d+)$")
 
 
 @dataclass(frozen=True)
-class _Update:
-    """One SGD node of the optimizer graph."""
+class Update:
+    """One SGD update: names of the weight, of its gradient's buffer, and of the result."""
 
     weight: str
     buffer: str
@@ -62,7 +62,7 @@ def load_training_directory(path: Path, options: LoadOptions) -> TrainingTask:
         raise BadInputError(f"{path / 'network.onnx'}: the graph has no output; make the loss output 0.")
     loss, order = graph.outputs[0], [value.name or "" for value in graph.inputs]
     normalise(graph, before=(expose_buffers,))
-    parameters, reset = _parameters(path, graph, updates)
+    parameters, reset = trained_parameters(path, graph, updates)
     build = GraphBuilder(graph)
     rate = build.unique(LEARNING_RATE)
     parameters = tuple(replace(parameter, updated=build.unique(parameter.updated)) for parameter in parameters)
@@ -73,11 +73,11 @@ def load_training_directory(path: Path, options: LoadOptions) -> TrainingTask:
     data = tuple(name for name in order[:first] if name not in buffers | {reset})
     frozen = [name for name in order[first:] if name not in buffers | trained | {reset}]
     spec, batches = _batches(path, graph, order, buffers, data, given)
-    spec = TrainingSpec(spec.steps, spec.accumulation, _common_rate(updates))
+    spec = TrainingSpec(spec.steps, spec.accumulation, common_rate(update.learning_rate for update in updates))
     chosen = override(spec, options)
     own = (chosen.steps, chosen.accumulation, chosen.learning_rate) == (spec.steps, spec.accumulation, spec.learning_rate)
     inputs = {value.name or "": value for value in graph.inputs}
-    _freeze(graph, [inputs[name] for name in frozen], given)
+    freeze(graph, [inputs[name] for name in frozen], given)
     model.ir_version = IR_VERSION
     add_functions(model)
     return TrainingTask(
@@ -110,9 +110,9 @@ def _optimizer_of(path: Path, explicit: Path | None) -> Path:
     return sibling / "network.onnx"
 
 
-def _read_optimizer(file: Path) -> list[_Update]:
+def _read_optimizer(file: Path) -> list[Update]:
     """The SGD nodes of an optimizer graph, checked."""
-    found: list[_Update] = []
+    found: list[Update] = []
     for node in read_model(file).graph:
         extra = sorted(set(node.attributes) - {"lr", "description"})
         rate = node.attributes.get("lr")
@@ -121,12 +121,13 @@ def _read_optimizer(file: Path) -> list[_Update]:
             what = f"attribute '{extra[0]}'" if extra else "this node"
             raise BadInputError(f"{file}, {label(node)}: {what} is not supported; use plain SGD(weight, gradient) with 'lr'.")
         weight, buffer = (value.name or "" if value else "" for value in node.inputs)
-        found.append(_Update(weight, buffer, node.outputs[0].name or "", float(node.attributes["lr"].as_float())))
+        found.append(Update(weight, buffer, node.outputs[0].name or "", float(node.attributes["lr"].as_float())))
     return found
 
 
-def _common_rate(updates: Sequence[_Update]) -> float:
-    rates = sorted({update.learning_rate for update in updates})
+def common_rate(given: Iterable[float]) -> float:
+    """The one learning rate of all updates. Raises BadInputError if there are several."""
+    rates = sorted(set(given))
     if len(rates) != 1:
         raise BadInputError(f"the optimizer has different learning rates {rates}; use one for all parameters.")
     return float(f"{rates[0]:.7g}")
@@ -151,7 +152,7 @@ def expose_buffers(graph: ir.Graph) -> list[str]:
     return changed
 
 
-def _parameters(path: Path, graph: ir.Graph, updates: Sequence[_Update]) -> tuple[tuple[Parameter, ...], str]:
+def trained_parameters(path: Path, graph: ir.Graph, updates: Sequence[Update]) -> tuple[tuple[Parameter, ...], str]:
     """The trained parameters in the order of the graph's inputs, and the name of the reset input."""
     nodes = {n.inputs[0].name: n for n in graph if n.op_type == "InPlaceAccumulatorV2" and n.inputs[0] is not None}
     inputs = {value.name for value in graph.inputs}
@@ -225,7 +226,7 @@ def _meta(file: Path, stored: Arrays, name: str, default: int) -> int:
     return int(array.reshape(-1)[0])
 
 
-def _freeze(graph: ir.Graph, values: Sequence[ir.Value], given: Mapping[str, np.ndarray[Any, Any]]) -> None:
+def freeze(graph: ir.Graph, values: Sequence[ir.Value], given: Mapping[str, np.ndarray[Any, Any]]) -> None:
     """Inputs that nobody trains become initializers."""
     for value in values:
         graph.inputs.remove(value)

@@ -5,15 +5,18 @@ A list of small passes over each graph; each pass says what it does in its docst
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 import onnx_ir as ir
 
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.fuse import fuse_updates
-from deeploy_ext.graph.invocation import invocation_of
+from deeploy_ext.graph.invocation import checked_attributes, invocation_of, set_type
 from deeploy_ext.graph.program import Call, Program, root
 from deeploy_ext.operators import find
-from deeploy_ext.operators.spec import MICROSOFT, OWN, Operator, TensorType
+from deeploy_ext.operators.movement import Split
+from deeploy_ext.operators.spec import MICROSOFT, ONNX, OWN, Operator, TensorType
 from deeploy_ext.training.task import TrainingTask
 
 
@@ -27,9 +30,80 @@ def split_conv_grad(graph: ir.Graph) -> None:
                 continue
             attributes = [] if op_type == "ConvGradB" else list(node.attributes.values())
             made = ir.Node(OWN, op_type, inputs, attributes, name=f"{node.name}/{op_type[-1]}")
-            _move_output(output, made.outputs[0], graph)
+            _move_output(output, made.outputs[0])
             graph.insert_before(node, made)
         graph.remove(node, safe=False)
+
+
+def take_training_forms(graph: ir.Graph) -> None:
+    """Operators without loops of their own become the operator that takes their place in training."""
+    for node in graph:
+        operator = _operator(node)
+        form = operator.training_form(checked_attributes(node, operator))
+        if form is not None and type(operator).phases is Operator.phases:
+            node.domain, node.op_type = form
+
+
+def split_to_slices(graph: ir.Graph) -> None:
+    """Each output of a Split that is used becomes a Slice of its own."""
+    for node in [n for n in graph if (n.domain, n.op_type) == (ONNX, "Split")]:
+        call = invocation_of(node)
+        assert isinstance(call.operator, Split)
+        axis, sizes = call.operator.sizes(call)
+        ends = list(accumulate(sizes))
+        for number, (output, size, end) in enumerate(zip(node.outputs, sizes, ends, strict=True)):
+            if not _used(output):
+                continue
+            limits = {"starts": end - size, "ends": end, "axes": axis}
+            constants = [_constant(graph, f"{node.name}/{number}/{name}", limit) for name, limit in limits.items()]
+            made = ir.Node(ONNX, "Slice", [node.inputs[0], *constants], name=f"{node.name}/{number}")
+            _move_output(output, made.outputs[0])
+            graph.insert_before(node, made)
+        graph.remove(node, safe=False)
+
+
+def turn_products(graph: ir.Graph) -> None:
+    """A MatMul reads a matrix by columns instead of having its last two axes exchanged by a Transpose before it."""
+    for node in [n for n in graph if (n.domain, n.op_type) == (ONNX, "MatMul")]:
+        if min(len(found.shape) if found else 0 for found in invocation_of(node).inputs) < 2:
+            continue
+        chains = [_turns_before(value) for value in node.inputs]
+        if not any(chains):
+            continue
+        sources = [chain[-1].inputs[0] if chain else value for chain, value in zip(chains, node.inputs, strict=True)]
+        flags = {flag: len(chain) % 2 for flag, chain in zip(("transA", "transB"), chains, strict=True)}
+        made = ir.Node(MICROSOFT, "FusedMatMul", sources, ir.convenience.convert_attributes(flags), name=node.name)
+        _move_output(node.outputs[0], made.outputs[0])
+        graph.insert_before(node, made)
+        graph.remove(node, safe=True)
+        for turn in {id(turn): turn for chain in chains for turn in chain}.values():
+            if not _used(turn.outputs[0]):
+                graph.remove(turn, safe=True)
+
+
+def _turns_before(value: ir.Value | None) -> list[ir.Node]:
+    """The Transposes that a matrix has passed through before, the last one first."""
+    found: list[ir.Node] = []
+    while value is not None and (turn := value.producer()) is not None and _turns_matrices(turn):
+        found.append(turn)
+        value = turn.inputs[0]
+    return found
+
+
+def _turns_matrices(node: ir.Node) -> bool:
+    """Whether a Transpose exchanges the last two axes and leaves the others where they are."""
+    if (node.domain, node.op_type) != (ONNX, "Transpose"):
+        return False
+    perm = list(checked_attributes(node, _operator(node))["perm"]) or list(range(len(node.outputs[0].shape or ())))[::-1]
+    return perm == [*range(len(perm) - 2), len(perm) - 1, len(perm) - 2]
+
+
+def _constant(graph: ir.Graph, name: str, number: int) -> ir.Value:
+    array = np.array([number], np.int64)
+    value = ir.Value(name=name, const_value=ir.tensor(array, name=name))
+    set_type(value, TensorType(array.dtype, array.shape))
+    graph.register_initializer(value)
+    return value
 
 
 def drop_unused_outputs(graph: ir.Graph) -> None:
@@ -66,7 +140,15 @@ def narrow_labels(graph: ir.Graph) -> None:
             value.type = ir.TensorType(ir.DataType.INT32)
 
 
-PASSES = (split_conv_grad, drop_unused_outputs, name_needed_outputs, narrow_labels)
+PASSES = (
+    take_training_forms,
+    split_conv_grad,
+    split_to_slices,
+    turn_products,
+    drop_unused_outputs,
+    name_needed_outputs,
+    narrow_labels,
+)
 
 
 def lower(task: TrainingTask, *, fuse: bool = False) -> Program:
@@ -157,10 +239,7 @@ def _used(value: ir.Value) -> bool:
     return bool(value.name) and (bool(value.uses()) or value.is_graph_output())
 
 
-def _move_output(old: ir.Value, new: ir.Value, graph: ir.Graph) -> None:
+def _move_output(old: ir.Value, new: ir.Value) -> None:
     new.name, new.shape, new.type = old.name, old.shape, old.type
-    old.replace_all_uses_with(new)
-    for index, output in enumerate(graph.outputs):
-        if output is old:
-            graph.outputs[index] = new
+    old.replace_all_uses_with(new, replace_graph_outputs=True)
     old.name = None

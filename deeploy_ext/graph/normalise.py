@@ -14,9 +14,10 @@ from onnx_ir.passes import common
 
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.invocation import label
+from deeploy_ext.graph.lines import lines_to_images
 from deeploy_ext.graph.shapes import infer_shapes
-from deeploy_ext.operators import find
-from deeploy_ext.operators.spec import ONNX, OWN
+from deeploy_ext.operators import find, registry
+from deeploy_ext.operators.spec import MICROSOFT, ONNX, OWN
 
 Pass = Callable[[ir.Graph], list[str]]
 
@@ -37,12 +38,31 @@ def drop_descriptions(graph: ir.Graph) -> list[str]:
     return [f"{label(node)}: dropped the description" for node in described]
 
 
-def adopt_custom_operators(graph: ir.Graph) -> list[str]:
-    """Move operators of this project out of the default domain, where functions are never resolved."""
-    custom = [n for n in graph if n.domain == ONNX and find(ONNX, n.op_type) is None and find(OWN, n.op_type) is not None]
-    for node in custom:
-        node.domain = OWN
-    return [f"{label(node)}: moved to domain {OWN}" for node in custom]
+def use_known_names(graph: ir.Graph) -> list[str]:
+    """Operators that are written under another name, or in another domain, than the one they are known by."""
+    aliases = {
+        (alias.domain, alias.op_type): (operator, alias) for operator in registry().values() for alias in operator.aliases
+    }
+    changed: list[str] = []
+    for node in graph:
+        if find(node.domain, node.op_type) is not None:
+            continue
+        before = label(node)
+        if (node.domain, node.op_type) in aliases:
+            operator, alias = aliases[node.domain, node.op_type]
+            node.domain, node.op_type = operator.key
+            for name in [name for name in alias.renamed if name in node.attributes]:
+                value = node.attributes.pop(name)
+                node.attributes.add(ir.Attr(alias.renamed[name], value.type, value.value))
+            node.attributes.update({n: ir.convenience.convert_attribute(n, value) for n, value in alias.given.items()})
+            changed.append(f"{before}: is {operator.op_type}")
+            continue
+        for domain in (OWN, MICROSOFT, ONNX):
+            if find(domain, node.op_type) is not None:
+                node.domain = domain
+                changed.append(f"{before}: moved to domain {domain or 'ai.onnx'}")
+                break
+    return changed
 
 
 def axes_to_inputs(graph: ir.Graph) -> list[str]:
@@ -136,7 +156,7 @@ def settle_outputs(graph: ir.Graph) -> list[str]:
     names = {value.name for value in _values(graph)}
     for node in graph:
         operator = find(node.domain, node.op_type)
-        if operator is None:
+        if operator is None or operator.variadic:
             continue
         if len(node.outputs) < len(operator.outputs):
             node.resize_outputs(len(operator.outputs))
@@ -158,13 +178,14 @@ def settle_outputs(graph: ir.Graph) -> list[str]:
 PASSES: tuple[Pass, ...] = (
     refuse_subgraphs,
     drop_descriptions,
-    adopt_custom_operators,
+    use_known_names,
     axes_to_inputs,
     complete_operands,
     fix_names,
     lift_constants,
     sort_nodes,
     drop_identities,
+    lines_to_images,
     infer_shapes,
     drop_dead,
     settle_outputs,

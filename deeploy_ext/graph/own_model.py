@@ -67,9 +67,11 @@ def _rewrite(graph: ir.Graph, named: list[str], options: LoadOptions) -> list[st
     notes = rewrites.drop_dropouts(graph)
     rewrites.fold_constants(graph, named)
     notes += rewrites.drop_last_softmax(graph, options.loss)
-    check_operators(graph, rewrites.REPLACED)
+    check_operators(graph)
     rewrites.means_to_pools(graph)
-    rewrites.views_to_reshapes(graph)
+    rewrites.transposes_to_reshapes(graph)
+    rewrites.gathers_to_slices(graph)
+    rewrites.stacks_to_gemms(graph)
     rewrites.products_to_gemms(graph)
     return notes + rewrites.set_batch_norms(graph, options.batchnorm)
 

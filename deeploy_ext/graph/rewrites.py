@@ -17,14 +17,10 @@ from onnx_ir.passes import common
 
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.invocation import constant_of, label, set_type, type_of
-from deeploy_ext.operators import find
 from deeploy_ext.operators.spec import ONNX, OPSET, TensorType
 
 LARGEST_FOLDED = 1 << 20
 """Elements of the largest constant that folding makes: shape arithmetic is small, anything else stays in the graph."""
-
-REPLACED = ("MatMul", "ReduceMean", "Squeeze", "Transpose", "Unsqueeze")
-"""Operators that the passes replace where types and shapes allow it."""
 
 
 def _is(node: ir.Node | None, *op_types: str) -> bool:
@@ -95,14 +91,8 @@ def drop_dropouts(graph: ir.Graph) -> list[str]:
 def drop_last_softmax(graph: ir.Graph, loss: str) -> list[str]:
     """A Softmax or LogSoftmax that gives the prediction is part of the cross-entropy; other losses need the operator."""
     last = graph.outputs[0].producer()
-    if last is None or not _is(last, "Softmax", "LogSoftmax"):
+    if last is None or not _is(last, "Softmax", "LogSoftmax") or loss != "cross_entropy":
         return []
-    if loss != "cross_entropy":
-        if find(ONNX, last.op_type) is not None:
-            return []
-        raise BadInputError(
-            f"{label(last)}: a {last.op_type} before --loss {loss} is not supported; export without it, or use cross_entropy."
-        )
     scores, axis = last.inputs[0], int(_attribute(last, "axis", -1))
     assert scores is not None
     rank = None if scores.shape is None else scores.shape.rank()
@@ -207,16 +197,63 @@ def _reshape(graph: ir.Graph, old: ir.Node, data: ir.Value | None, shape: Sequen
     return ir.Node(ONNX, "Reshape", [data, wanted])
 
 
-def views_to_reshapes(graph: ir.Graph) -> list[str]:
-    """Squeeze, Unsqueeze and Transposes that only move axes of extent 1 are Reshapes; shapes are static."""
-    for node in tuple(graph):
-        data, result = type_of(node.inputs[0]) if node.inputs else None, type_of(node.outputs[0])
+def transposes_to_reshapes(graph: ir.Graph) -> list[str]:
+    """Transposes that only move axes of extent 1 are Reshapes; shapes are static."""
+    for node in [node for node in graph if _is(node, "Transpose") and "perm" in node.attributes]:
+        data, result = type_of(node.inputs[0]), type_of(node.outputs[0])
         if data is None or result is None:
             continue
         moved = [axis for axis in _attribute(node, "perm", ()) if data.shape[axis] != 1]
-        still = _is(node, "Transpose") and "perm" in node.attributes and moved == sorted(moved)
-        if _is(node, "Squeeze", "Unsqueeze") or still:
+        if moved == sorted(moved):
             _put(graph, node, _reshape(graph, node, node.inputs[0], result.shape))
+    return []
+
+
+def gathers_to_slices(graph: ir.Graph) -> list[str]:
+    """Gather of one known row is a Slice, and a Reshape behind it: the other rows are not moved."""
+    for node in [node for node in graph if _is(node, "Gather")]:
+        data, result = type_of(node.inputs[0]), type_of(node.outputs[0])
+        rows = constant_of(_input(node, 1))
+        if data is None or result is None or rows is None or rows.size != 1:
+            continue
+        axis = int(_attribute(node, "axis", 0)) % len(data.shape)
+        row = int(rows.reshape(())) % data.shape[axis]
+        name = node.outputs[0].name
+        limits = {"starts": row, "ends": row + 1, "axes": axis}
+        constants = [_constant(graph, f"{name}/{what}", np.array([number], np.int64)) for what, number in limits.items()]
+        part = ir.Node(ONNX, "Slice", [node.inputs[0], *constants], name=f"{node.name}/slice")
+        graph.insert_before(node, part)
+        part.outputs[0].name = f"{name}/slice"
+        _put(graph, node, _reshape(graph, node, part.outputs[0], result.shape))
+    return []
+
+
+def stacks_to_gemms(graph: ir.Graph) -> list[str]:
+    """MatMul of a stack of matrices with one constant matrix is Gemm of all their rows, with the bias that is added behind."""
+    for node in [node for node in graph if _is(node, "MatMul")]:
+        a, b, y = (type_of(value) for value in (*node.inputs[:2], node.outputs[0]))
+        matrix = node.inputs[1]
+        if a is None or b is None or y is None or len(a.shape) < 3 or len(b.shape) != 2:
+            continue
+        if matrix is None or not matrix.is_initializer():
+            continue
+        name, (k, n) = node.outputs[0].name, b.shape
+        last, bias = node, None
+        uses = list(node.outputs[0].uses())
+        if _single_reader(node.outputs[0]) and _is(uses[0][0], "Add"):
+            (other,) = (value for value in uses[0][0].inputs if value is not node.outputs[0])
+            found = type_of(other)
+            if other is not None and other.is_initializer() and found is not None and found.shape in ((n,), (1,), ()):
+                last, bias = uses[0][0], other
+        rows = _reshape(graph, node, node.inputs[0], (a.elements // k, k))
+        gemm = ir.Node(ONNX, "Gemm", [rows.outputs[0], matrix, *([bias] if bias else [])], name=f"{node.name}/rows")
+        for made, what in ((rows, "rows"), (gemm, "product")):
+            graph.insert_before(last, made)
+            made.outputs[0].name = f"{name}/{what}"
+        set_type(gemm.outputs[0], TensorType(y.dtype, (a.elements // k, n)))
+        _put(graph, last, _reshape(graph, last, gemm.outputs[0], y.shape))
+        if last is not node:
+            graph.remove(node, safe=True)
     return []
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
 
 import numpy as np
 import onnx_ir as ir
 
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.invocation import constant_of, invocation_of, label, set_type, type_of
+from deeploy_ext.graph.stacks import is_stacked_gemm, replace_stacked_gemm
 from deeploy_ext.operators import find
-from deeploy_ext.operators.spec import ONNX, TensorType
+from deeploy_ext.operators.spec import TensorType
 
 _FLOAT = ("float32",)
 _INPUT_TYPES = (ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL)
@@ -45,15 +45,11 @@ def _type_name(value: ir.Value | None) -> str:
     return {"float": "float32", "double": "float64"}.get(name, name)
 
 
-def check_operators(graph: ir.Graph, besides: Collection[str] = ()) -> None:
-    """Refuse a graph with operators that nobody knows, naming all of them with their nodes.
-
-    ``besides`` are standard operators that may be there, because a pass still to come may replace them.
-    """
+def check_operators(graph: ir.Graph) -> None:
+    """Refuse a graph with operators that nobody knows, naming all of them with their nodes."""
     unknown: dict[str, list[str]] = defaultdict(list)
     for node in graph:
-        known = find(node.domain, node.op_type) is not None or (node.domain == ONNX and node.op_type in besides)
-        if not known and not _is_shape(node):
+        if find(node.domain, node.op_type) is None and not _is_shape(node):
             unknown[f"{node.domain or 'ai.onnx'}::{node.op_type}"].append(node.name or "unnamed")
     if unknown:
         listed = "; ".join(f"{name} ({_shortened(nodes)})" for name, nodes in sorted(unknown.items()))
@@ -106,9 +102,10 @@ def _typed(array: np.ndarray) -> TensorType:
 
 
 def infer_shapes(graph: ir.Graph) -> list[str]:
-    """Type every value of a graph in topological order and fold its Shape nodes; whatever types it came with are replaced.
+    """Type every value of a graph in topological order; whatever types it came with are replaced.
 
-    Returns what was folded, one line each.
+    On the way Shape nodes are folded, and Gemms of stacks of matrices become what they mean. Returns these changes, one line
+    each.
 
     Raises:
         BadInputError: unsupported operators (all of them), dynamic shapes, wrong element types, or a refused operand.
@@ -124,6 +121,11 @@ def infer_shapes(graph: ir.Graph) -> list[str]:
         if _is_shape(node):
             folded.append(f"folded Shape of '{node.inputs[0].name if node.inputs[0] else ''}'")
             _fold_shape(graph, node)
-        else:
-            infer_node(node)
+            continue
+        nodes = [node]
+        if is_stacked_gemm(node):
+            folded.append(f"{label(node)}: is a MatMul, its operands being stacks of matrices")
+            nodes = replace_stacked_gemm(graph, node)
+        for one in nodes:
+            infer_node(one)
     return folded

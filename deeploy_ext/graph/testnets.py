@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,12 +18,12 @@ import onnx
 from deeploy_ext.errors import BadInputError, DeeployError
 from deeploy_ext.graph.data import random_batches
 from deeploy_ext.graph.files import check_batches, parse_model
-from deeploy_ext.graph.invocation import type_of
 from deeploy_ext.graph.normalise import normalise
 from deeploy_ext.graph.opset import to_opset
 from deeploy_ext.graph.options import LoadOptions, checked, override
 from deeploy_ext.graph.sanity import check_proto
 from deeploy_ext.graph.trainable import select_trainable
+from deeploy_ext.plugins import TESTNETS, announced
 from deeploy_ext.resources import resource
 from deeploy_ext.training.functions import IR_VERSION
 from deeploy_ext.training.losses import find_loss, with_loss
@@ -45,42 +43,35 @@ _KEYS: Mapping[str, type | tuple[type, ...]] = {
 _REQUIRED = ("description", "loss")
 
 
-@dataclass(frozen=True)
-class NetworkInfo:
-    """One line of ``--list``: ``parameters`` counts trained numbers."""
-
-    name: str
-    parameters: int
-    description: str
-
-
 def is_network_folder(path: Path) -> bool:
     """Whether a folder is a test network."""
     return (path / "test.toml").is_file() and (path / "build.py").is_file()
 
 
 def network_folders() -> dict[str, Path]:
-    """All shipped and announced test networks by name, sorted."""
-    roots = [resource("testnets")]
-    for entry in sorted(entry_points(group="deeploy_ext.testnets"), key=lambda entry: entry.name):
-        roots += [Path(path) for path in entry.load().__path__]
+    """All shipped and announced test networks by name, sorted.
+
+    Raises:
+        BadInputError: a plugin is wrong, or two packages claim one network.
+    """
+    roots = [("deeploy_ext", resource("testnets"))]
+    roots += [(plugin.origin, folder) for plugin in announced(TESTNETS) for folder in plugin.folders]
     found: dict[str, Path] = {}
-    for root in roots:
+    claims: dict[str, str] = {}
+    for origin, root in roots:
         for folder in sorted(root.iterdir()) if root.is_dir() else ():
-            if is_network_folder(folder):
-                found.setdefault(folder.name, folder)
+            if not is_network_folder(folder):
+                continue
+            if found.setdefault(folder.name, folder) != folder:
+                both = f"{claims[folder.name]} and by {origin}"
+                raise BadInputError(f"test network {folder.name} is claimed by {both}; uninstall one.")
+            claims[folder.name] = origin
     return dict(sorted(found.items()))
 
 
-def list_networks() -> list[NetworkInfo]:
-    """All test networks with their size, for ``--list``."""
-    infos: list[NetworkInfo] = []
-    for name, folder in network_folders().items():
-        network = load_network(folder, LoadOptions())
-        values = network.model.graph.initializers
-        types = [type_of(values[weight]) for weight in network.trainable]
-        infos.append(NetworkInfo(name, sum(found.elements for found in types if found), _read_toml(folder)["description"]))
-    return infos
+def description_of(folder: Path) -> str:
+    """What a test network says it is, in one line. Raises BadInputError if its settings are not right."""
+    return str(_read_toml(folder)["description"])
 
 
 def load_network(folder: Path, options: LoadOptions) -> ForwardNetwork:

@@ -170,6 +170,25 @@ def compare_expected(task: TrainingTask, trajectory: Trajectory) -> Verdict:
     )
 
 
+def joined(steps: Sequence[Verdict]) -> Verdict:
+    """One verdict of steps that were compared one by one, none of which has failures; the worst findings keep their step's
+    own positions."""
+    every = [verdict.categories() for verdict in steps]
+    return Verdict(**{name: _joined([categories[name] for categories in every]) for name in every[0]})
+
+
+def _joined(parts: Sequence[Category]) -> Category:
+    worst = max((part.worst for part in parts if part.worst), key=lambda finding: finding.relative, default=None)
+    return Category(
+        errors=sum(part.errors for part in parts),
+        total=sum(part.total for part in parts),
+        max_abs=max(part.max_abs for part in parts),
+        max_rel=max(part.max_rel for part in parts),
+        worst=worst,
+        failures=tuple(finding for part in parts for finding in part.failures),
+    )
+
+
 def identical(a: Trajectory, b: Trajectory) -> str | None:
     """None if two runs agree bit by bit (dtype and shape included), else where they first differ, as a phrase."""
     if len(a.losses) != len(b.losses):

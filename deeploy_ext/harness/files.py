@@ -153,9 +153,9 @@ class Outputs:
     def __init__(
         self,
         *,
-        json_file: str | None,
-        out: str | None,
-        dump: str | None,
+        json_file: str | None = None,
+        out: str | None = None,
+        dump: str | None = None,
         weights: str | None = None,
         plan_html: str | None = None,
     ) -> None:

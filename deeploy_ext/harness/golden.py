@@ -12,7 +12,7 @@ from deeploy_ext.errors import BadInputError, ToolError
 from deeploy_ext.training.task import Arrays, TrainingTask, Trajectory
 
 
-class _Session:
+class Session:
     """A model under onnxruntime, deterministic: one thread, no fusions that change the order of sums."""
 
     def __init__(self, model: ir.Model, name: str) -> None:
@@ -54,7 +54,7 @@ def run_golden(task: TrainingTask) -> Trajectory:
         ToolError: onnxruntime refuses the graph.
         BadInputError: training diverges, so that there are no numbers to compare with.
     """
-    step, update = _Session(task.step, "training"), _Session(task.update, "update")
+    step, update = Session(task.step, "training"), Session(task.update, "update")
     values: Arrays = dict(task.initial)
     values[task.learning_rate] = np.array(task.spec.learning_rate, np.float32)
     for value in task.step.graph.inputs:
@@ -77,7 +77,7 @@ def run_golden(task: TrainingTask) -> Trajectory:
             values.update({parameter.weight: made[parameter.updated] for parameter in task.parameters})
             trajectory.parameters.append({parameter.weight: made[parameter.updated] for parameter in task.parameters})
     if task.infer is not None:
-        infer = _Session(task.infer, "inference")
+        infer = Session(task.infer, "inference")
         trajectory.predictions.extend(infer.run({**values, **batch}) for batch in task.batches)
     return trajectory
 

@@ -27,7 +27,7 @@ class PlanReport:
         test, target: names, as resolved.
         options: the run's options by name.
         cycles: predicted, one row per tile nest.
-        schedule, operators: name of the node at every schedule position, and its operator type.
+        schedule, operators: names of the nodes at every schedule position, and their operator types.
         macs: multiply-accumulates of one mini-batch.
         seconds: wall-clock time per stage, and "total".
     """
@@ -90,10 +90,11 @@ def plan_lines(report: PlanReport, *, everything: bool = False) -> Iterable[str]
 def reserved_for(report: PlanReport, level: str) -> str:
     """Bytes of a level that tensors cannot have, and what they are."""
     target, cores, size = report.target, report.plan.options["cores"], report.plan.memory[level].reserved
+    nodes = sum(len(nodes) for _, nodes in report.plan.schedule)
     stacks = f"{cores} worker stacks of {target.worker_stack:,}, controller stack {target.controller_stack:,}"
     parts = {
         "L1": f"{stacks}, runtime {target.runtime_bytes:,}",
-        "L2": f"code, tables of {len(report.schedule)} nodes, the controller's stack",
+        "L2": f"code, tables of {nodes} nodes, the controller's stack",
     }
     return f"{size:,}: {parts[level]}" if size and level in parts else f"{size:,}"
 

@@ -64,6 +64,8 @@ class Report:
         tensors: traffic of every tensor.
         macs: multiply-accumulates of one mini-batch.
         seconds: wall-clock time per stage, and "total".
+        sides, makers_sides: Relu inputs that are zero within rounding and on the other side than in the golden run, in
+            this run and in the maker's; the comparisons were made with these sides.
     """
 
     test: str
@@ -83,6 +85,8 @@ class Report:
     tensors: Sequence[TensorTraffic]
     macs: int
     seconds: Mapping[str, float]
+    sides: tuple[str, ...] = ()
+    makers_sides: tuple[str, ...] = ()
     fused: bool = False
 
     @property
@@ -99,9 +103,11 @@ def report_json(report: Report) -> dict[str, Any]:
     """
     checks: dict[str, Any] = {name: _category(category) for name, category in report.verdict.categories().items()}
     checks |= {"errors": report.verdict.errors, "total": report.verdict.total, "repeat": report.repeat}
+    checks |= {"sides": list(report.sides)}
     if report.expected:
         checks["expected"] = {name: _category(getattr(report.expected, name)) for name in ("losses", "parameters")}
         checks["expected"] |= {"errors": report.expected.errors, "total": report.expected.total}
+        checks["expected"] |= {"sides": list(report.makers_sides)}
     value = {
         "schema": SCHEMA,
         "test": report.test,

@@ -67,11 +67,13 @@ class Terminal:
         self.line(f"Errors: {report.verdict.errors} out of {report.verdict.total}")
         for name, category in report.verdict.categories().items():
             self._failures(name, category, report)
+        self._sides("this run", report.sides)
         if report.expected:
             expected = report.expected
             self.line(f"Errors against the maker's own losses and weights: {expected.errors} out of {expected.total}")
             for name in ("losses", "parameters"):
                 self._failures(f"{name} expected by the maker", getattr(report.expected, name), report)
+            self._sides("the maker's run", report.makers_sides)
         if report.repeat:
             self.line(f"Second round in the same process differs from the first: {report.repeat}")
         if self.verbosity < 0:
@@ -84,6 +86,12 @@ class Terminal:
             for text in reload_lines(report.tensors):
                 self.line(text)
         self.line(f"Total time: {report.seconds.get('total', 0.0):.2f} s")
+
+    def _sides(self, whose: str, sides: Sequence[str]) -> None:
+        if sides:
+            self.line(f"Relu inputs that are zero within rounding, on the other side in {whose}: {len(sides)}")
+        for side in sides:
+            self.line(f"  {side}")
 
     def _failures(self, name: str, category: Category, report: Report) -> None:
         if not category.errors:

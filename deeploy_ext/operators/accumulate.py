@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from deeploy_ext.operators.nests import flat
-from deeploy_ext.operators.spec import MICROSOFT, Invocation, Operator, Phase, TensorType
+from deeploy_ext.operators.spec import MICROSOFT, Case, Invocation, Operator, Phase, TensorType
 
 
 class InPlaceAccumulatorV2(Operator):
@@ -19,6 +19,10 @@ class InPlaceAccumulatorV2(Operator):
     state = (("buffer", "buffer_out"),)
     accumulates = "value"
     operand_types = {"reset": ("bool",)}
+    cases = tuple(
+        Case({"buffer": (3, 5, 7), "value": (3, 5, 7), "reset": np.array([reset])}, outputs=("buffer_out",))
+        for reset in (False, True)
+    )
     function = """(buffer, value, reset) => (updated_flag, buffer_out) {
         not_reset = Not (reset)
         updated_flag = Or (reset, not_reset)

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from deeploy_ext.operators.nests import planes
 from deeploy_ext.operators.relations import axis
-from deeploy_ext.operators.spec import MICROSOFT, OWN, Access, Invocation, Loop, Operator, Phase, Start, TensorType
+from deeploy_ext.operators.spec import MICROSOFT, OWN, Access, Case, Invocation, Loop, Operator, Phase, Start, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
     from deeploy_ext.training.builder import GraphBuilder
+
+
+_ALL = ("Y", "running_mean", "running_var", "saved_mean", "saved_inv_std")
 
 
 def _per_channel(call: Invocation, *operands: str) -> TensorType:
@@ -48,11 +51,16 @@ class BatchNormInternal(Operator):
     domain = MICROSOFT
     op_type = "BatchNormInternal"
     inputs = ("X", "scale", "B", "mean", "var")
-    outputs = ("Y", "running_mean", "running_var", "saved_mean", "saved_inv_std")
+    outputs = _ALL
     positive = frozenset({"var"})
     optional = frozenset({"running_mean", "running_var"})
     attributes = {"epsilon": 1e-5, "momentum": 0.9, "training_mode": 1}
     needed = ("saved_mean", "saved_inv_std")
+    cases = tuple(
+        Case({"X": x, **dict.fromkeys(("scale", "B", "mean", "var"), (2,))}, {"epsilon": 1e-3}, wanted)
+        for x in ((3, 2, 4, 3), (5, 2))
+        for wanted in ((), _ALL)
+    )
     state = (("mean", "running_mean"), ("var", "running_var"))
     function = """(X, scale, B, mean, var) => (Y, running_mean, running_var, saved_mean, saved_inv_std) {
         flat_shape = Constant <value_ints: ints = [0, 0, -1]> ()
@@ -140,6 +148,11 @@ class BatchNormalization(Operator):
     optional = frozenset({"running_mean", "running_var"})
     attributes = {"epsilon": 1e-5, "momentum": 0.9, "training_mode": 0}
     inference_attributes = {"training_mode": 0}
+    cases = tuple(
+        Case({"X": x, **dict.fromkeys(("scale", "B", "input_mean", "input_var"), (2,))}, {"training_mode": mode, **epsilon})
+        for mode in (0, 1)
+        for x, epsilon in (((3, 2, 4, 3), {"epsilon": 1e-3}), ((5, 2), {}))
+    )
     state = (("input_mean", "running_mean"), ("input_var", "running_var"))
     in_place = (("X", "Y"),)
 
@@ -181,6 +194,10 @@ class FrozenBatchNormalizationGrad(Operator):
     outputs = ("dX", "dscale", "dB")
     positive = frozenset({"var"})
     optional = frozenset({"dX", "dscale", "dB"})
+    cases = tuple(
+        Case({"dY": x, "X": x, **dict.fromkeys(("scale", "mean", "var"), (2,))}, outputs=wanted)
+        for x, wanted in (((3, 2, 4, 3), ("dX", "dscale", "dB")), ((5, 2), ("dscale",)), ((5, 2), ("dX",)), ((5, 2), ("dB",)))
+    )
     attributes = {"epsilon": 1e-5}
     in_place = (("dY", "dX"),)
     function = """(dY, X, scale, mean, var) => (dX, dscale, dB) {
@@ -243,6 +260,9 @@ class BatchNormalizationGrad(Operator):
     outputs = ("dX", "dscale", "dB")
     positive = frozenset({"saved_inv_std"})
     redundant_attributes = frozenset({"epsilon"})
+    cases = tuple(
+        Case({"dY": x, "X": x, **dict.fromkeys(("scale", "saved_mean", "saved_inv_std"), (2,))}) for x in ((3, 2, 4, 3), (5, 2))
+    )
     in_place = (("dY", "dX"),)
     function = """(dY, X, scale, saved_mean, saved_inv_std) => (dX, dscale, dB) {
         flat_shape = Constant <value_ints: ints = [0, 0, -1]> ()

@@ -7,7 +7,7 @@ One relation is shared by all of them: input row ``iy = s*oy + d*ky - p`` (likew
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deeploy_ext.operators.convolution import Geometry, part_sums, team_kernel, winograd
 from deeploy_ext.operators.relations import axis
@@ -15,6 +15,7 @@ from deeploy_ext.operators.spec import (
     MICROSOFT,
     OWN,
     Access,
+    Case,
     Invocation,
     Loop,
     Operator,
@@ -30,6 +31,16 @@ if TYPE_CHECKING:
     from deeploy_ext.training.builder import GraphBuilder
 
 _ATTRIBUTES = {"strides": [1, 1], "pads": [0, 0, 0, 0], "dilations": [1, 1], "group": 1, "auto_pad": "NOTSET"}
+
+_CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
+    ((2, 4, 6, 5), (6, 2, 3, 2), (2, 6, 4, 5), {"strides": [2, 1], "pads": [1, 0, 2, 1], "group": 2}),
+    ((1, 3, 7, 5), (2, 3, 2, 3), (1, 2, 2, 2), {"strides": [3, 2], "dilations": [2, 1]}),
+    ((1, 3, 7, 5), (5, 3, 3, 3), (1, 5, 7, 5), {"pads": [1, 1, 1, 1]}),
+    ((1, 3, 7, 5), (5, 3, 3, 3), (1, 5, 4, 3), {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
+    ((1, 5, 5, 3), (7, 5, 1, 1), (1, 7, 5, 3), {}),
+    ((1, 3, 7, 5), (3, 1, 3, 3), (1, 3, 7, 5), {"pads": [1, 1, 1, 1], "group": 3}),
+)
+"""X, W, Y and attributes of the cases: general, dilated, and the kinds that the register-blocked kernels know."""
 
 
 def _check(call: Invocation, x: tuple[int, ...], w: tuple[int, ...]) -> None:
@@ -66,8 +77,13 @@ class Conv(Operator):
     op_type = "Conv"
     inputs = ("X", "W", "B")
     outputs = ("Y",)
+    images = ("X", "W", "Y")
     optional = frozenset({"B"})
     attributes = _ATTRIBUTES
+    cases = (
+        *(Case({"X": x, "W": w, "B": w[:1]}, attributes) for x, w, _, attributes in _CASES),
+        *(Case({"X": x, "W": w}, attributes) for x, w, _, attributes in _CASES[:2]),
+    )
     redundant_attributes = frozenset({"kernel_shape"})
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
@@ -106,8 +122,13 @@ class ConvGrad(Operator):
     op_type = "ConvGrad"
     inputs = ("dY", "X", "W")
     outputs = ("dX", "dW", "dB")
+    images = ("dY", "X", "W", "dX", "dW")
     optional = frozenset({"dX", "dW", "dB"})
     attributes = _ATTRIBUTES
+    cases = tuple(
+        Case({"dY": y, "X": x, "W": w}, attributes, wanted)
+        for (x, w, y, attributes), wanted in zip(_CASES, (outputs, ("dW",), ("dX",), ("dB",)), strict=False)
+    )
     redundant_attributes = frozenset({"kernel_shape"})
     function = """<strides, pads, dilations, group> (dY, X, W) => (dX, dW, dB) {
         dX = deeploy_ext.ConvGradX <strides: ints = @strides, pads: ints = @pads, dilations: ints = @dilations,
@@ -132,7 +153,9 @@ class ConvGradX(Operator):
     op_type = "ConvGradX"
     inputs = ("dY", "W", "X")
     outputs = ("dX",)
+    images = ("dY", "W", "X", "dX")
     attributes = _ATTRIBUTES
+    cases = tuple(Case({"dY": y, "W": w, "X": x}, attributes) for x, w, y, attributes in _CASES)
     redundant_attributes = frozenset({"kernel_shape"})
     variants = (Variant("gather", (("dY", 2), ("dY", 3), ("dX", 2), ("dX", 3))), Variant("scatter"))
     function = """<strides, pads, dilations, group> (dY, W, X) => (dX) {
@@ -186,7 +209,9 @@ class ConvGradW(Operator):
     op_type = "ConvGradW"
     inputs = ("dY", "X", "W")
     outputs = ("dW",)
+    images = ("dY", "X", "W", "dW")
     attributes = _ATTRIBUTES
+    cases = tuple(Case({"dY": y, "X": x, "W": w}, attributes) for x, w, y, attributes in _CASES)
     redundant_attributes = frozenset({"kernel_shape"})
     function = """<strides, pads, dilations, group> (dY, X, W) => (dW) {
         group_count = Constant <value_int: int = @group> ()
@@ -222,7 +247,7 @@ class ConvGradW(Operator):
             *map(g.loop, ("g", "co", "ci")), g.loop("ky", "whole"), g.loop("kx", "whole"),
             *(g.loop(name, "reduction") for name in ("n", "oy", "ox")),
         )  # fmt: skip
-        return (Phase("main", loops, (g.result("dY"), g.image("X")), (g.weight("dW", start="zero"),), "mac"),)
+        return (Phase("main", loops, (g.result("dY"), g.image("X")), (g.weight("dW", start="sum"),), "mac"),)
 
     def kernels(self, call: Invocation) -> tuple[TeamKernel, ...]:
         g = Geometry.of(call, call["X"].shape, call["dW"].shape, call["dY"].shape)
@@ -264,6 +289,8 @@ class ConvGradB(Operator):
     op_type = "ConvGradB"
     inputs = ("dY",)
     outputs = ("dB",)
+    images = ("dY",)
+    cases = (Case({"dY": (2, 3, 5, 7)}),)
     function = """(dY) => (dB) {
         axes = Constant <value_ints: ints = [0, 2, 3]> ()
         dB = ReduceSum <keepdims: int = 0> (dY, axes)
@@ -276,4 +303,4 @@ class ConvGradB(Operator):
         n, c, h, w = call["dY"].shape
         loops = (Loop("c", c), Loop("n", n, "reduction"), Loop("s", h * w, "reduction"))
         dy = Access("dY", (axis("n"), axis("c"), axis("s")), (n, c, h * w))
-        return (Phase("main", loops, (dy,), (Access("dB", (axis("c"),), start="zero"),)),)
+        return (Phase("main", loops, (dy,), (Access("dB", (axis("c"),), start="sum"),)),)

@@ -9,7 +9,7 @@ import numpy as np
 
 from deeploy_ext.operators.arithmetic import reduce_to
 from deeploy_ext.operators.relations import axis
-from deeploy_ext.operators.spec import Access, Invocation, Loop, Operator, Phase, TeamKernel, TensorType
+from deeploy_ext.operators.spec import Access, Case, Invocation, Loop, Operator, Phase, TeamKernel, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -25,6 +25,19 @@ class Gemm(Operator):
     outputs = ("Y",)
     optional = frozenset({"C"})
     attributes = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
+    cases = (
+        *(
+            Case(
+                {"A": (3, 4) if ta else (4, 3), "B": (2, 3) if tb else (3, 2), "C": (2,)},
+                {"alpha": 0.7, "beta": 1.3, "transA": ta, "transB": tb},
+            )
+            for ta in (0, 1)
+            for tb in (0, 1)
+        ),
+        *(Case({"A": (4, 3), "B": (3, 2), "C": c}) for c in ((4, 2), (4, 1), (1, 2), (1,), ())),
+        Case({"A": (4, 3), "B": (3, 2)}),
+        *(Case({"A": (5, 7)[:: -1 if t else 1], "B": (7, 11)}, {"transA": t}) for t in (0, 1)),
+    )
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         a, b, c = call["A"], call["B"], call.get("C")
@@ -84,5 +97,5 @@ class Gemm(Operator):
             shape = (1,) * (2 - len(c.shape)) + c.shape
             index = tuple(axis() if extent == 1 else axis(name) for extent, name in zip(shape, "mn", strict=True))
             reads.append(Access("C", index, shape))
-        start = "seed" if len(reads) == 3 else "zero"
+        start = "seed" if len(reads) == 3 else "sum" if k > 1 else "zero"
         return (Phase("main", loops, tuple(reads), (Access("Y", (axis("m"), axis("n")), start=start),), "mac_dense"),)

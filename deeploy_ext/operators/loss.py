@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from deeploy_ext.operators.nests import flat, scalar
 from deeploy_ext.operators.relations import axis
-from deeploy_ext.operators.spec import MICROSOFT, OWN, Access, Invocation, Loop, Operator, Phase, TensorType
+from deeploy_ext.operators.spec import MICROSOFT, OWN, Access, Case, Invocation, Loop, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -34,6 +36,10 @@ class SoftmaxCrossEntropyLoss(Operator):
     attributes = {"reduction": "mean"}
     needed = ("log_prob",)
     operand_types = {"labels": _LABELS}
+    cases = (
+        Case({"scores": (3, 5), "labels": np.array([2, 0, 4])}),
+        Case({"scores": (3, 5), "labels": np.array([2, 0, 4], np.int32)}, {"reduction": "sum"}),
+    )
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         scores = call["scores"]
@@ -77,6 +83,14 @@ class SoftmaxCrossEntropyLossGrad(Operator):
     attributes = {"reduction": "mean"}
     in_place = (("log_prob", "d_scores"),)
     operand_types = {"label": _LABELS}
+    cases = tuple(
+        Case(
+            {"dY": (), "log_prob": (3, 5), "label": np.array([2, 0, 4])},
+            {"reduction": reduction},
+            ranges={"log_prob": (-4.0, -0.1)},
+        )
+        for reduction in ("mean", "sum")
+    )
     function = """<reduction> (dY, log_prob, label) => (d_scores) {
         prob = Exp (log_prob)
         label_long = Cast <to: int = 7> (label)
@@ -133,6 +147,7 @@ class MSELoss(Operator):
     op_type = "MSELoss"
     inputs = ("prediction", "target")
     outputs = ("loss",)
+    cases = (Case({"prediction": (3, 5), "target": np.arange(15, dtype=np.float32).reshape(3, 5) / 7}),)
     function = """(prediction, target) => (loss) {
         difference = Sub (prediction, target)
         squares = Mul (difference, difference)
@@ -165,6 +180,7 @@ class MSELossGrad(Operator):
     outputs = ("d_prediction",)
     implied = 1.0
     in_place = (("prediction", "d_prediction"),)
+    cases = (Case({"dY": (), "prediction": (3, 5), "target": (3, 5)}),)
     function = """(dY, prediction, target) => (d_prediction) {
         difference = Sub (prediction, target)
         count_int = Size (prediction)

@@ -42,7 +42,7 @@ def joined(shape: Sequence[int], marks: Iterable[object]) -> list[tuple[int, obj
     return found or [(1, None)]
 
 
-def broadcasting(call: Invocation, inputs: Sequence[str], output: str) -> Phase:
+def broadcasting(call: Invocation, inputs: Sequence[str], output: str, work: str = "elementwise") -> Phase:
     """A phase over the output's axes in which inputs repeat along axes where they have one element."""
     shape = call[output].shape
     padded = {name: (1,) * (len(shape) - len(call[name].shape)) + call[name].shape for name in inputs}
@@ -60,11 +60,13 @@ def broadcasting(call: Invocation, inputs: Sequence[str], output: str) -> Phase:
         return [bool(mark[place]) if isinstance(mark, tuple) else False for _, mark in axes]
 
     reads = tuple(access(marked(place), name) for place, name in enumerate(inputs))
-    return Phase("main", loops, reads, (access([True] * len(loops), output),))
+    return Phase("main", loops, reads, (access([True] * len(loops), output),), work)
 
 
-def reducing(call: Invocation, data: str, result: str, axes: Sequence[int], work: str = "elementwise") -> Phase:
-    """A phase that sums ``data`` over ``axes`` into ``result``, starting from zero."""
+def reducing(
+    call: Invocation, data: str, result: str, axes: Sequence[int], work: str = "elementwise", start: Start = "zero"
+) -> Phase:
+    """A phase that sums ``data`` over ``axes`` into ``result``, which starts from zero."""
     shape = call[data].shape
     found = joined(shape, (i in axes for i in range(len(shape))))
     if len(found) > MAX_RANK:
@@ -76,7 +78,7 @@ def reducing(call: Invocation, data: str, result: str, axes: Sequence[int], work
         "main",
         loops,
         (Access(data, tuple(axis(loop.name) for loop in loops), tuple(loop.extent for loop in loops)),),
-        (Access(result, index, tuple(loop.extent for loop in kept) or (1,), "zero"),),
+        (Access(result, index, tuple(loop.extent for loop in kept) or (1,), start),),
         work,
     )
 

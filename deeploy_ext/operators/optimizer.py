@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deeploy_ext.operators.nests import flat
-from deeploy_ext.operators.spec import OWN, Invocation, Operator, Phase, TensorType
+from deeploy_ext.operators.spec import OWN, Case, Invocation, Operator, Phase, TensorType
 
 
 class SGD(Operator):
@@ -14,6 +14,7 @@ class SGD(Operator):
     inputs = ("weight", "gradient", "learning_rate")
     outputs = ("updated",)
     state = (("weight", "updated"),)
+    cases = (Case({"weight": (3, 5, 7), "gradient": (3, 5, 7), "learning_rate": ()}),)
     function = """(weight, gradient, learning_rate) => (updated) {
         change = Mul (gradient, learning_rate)
         updated = Sub (weight, change)

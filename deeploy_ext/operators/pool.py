@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deeploy_ext.operators.nests import broadcasting, reducing
-from deeploy_ext.operators.relations import axis, sliding
-from deeploy_ext.operators.spec import OWN, REQUIRED, Access, Invocation, Loop, Operator, Phase, TensorType
+from deeploy_ext.operators.relations import axis
+from deeploy_ext.operators.spec import OWN, REQUIRED, Access, Case, Invocation, Loop, Operator, Phase, TensorType
+from deeploy_ext.operators.windows import WINDOW, windows
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from deeploy_ext.training.builder import GraphBuilder
 
 
-class GlobalAveragePool(Operator):
-    """``Y[n,c,0,..] = mean of X[n,c,...]``."""
+class _Global(Operator):
+    """One value of each image."""
 
-    op_type = "GlobalAveragePool"
     inputs = ("X",)
     outputs = ("Y",)
+    cases = (Case({"X": (2, 3, 5, 4)}), Case({"X": (2, 3, 5)}))
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         x = call["X"]
@@ -31,13 +31,65 @@ class GlobalAveragePool(Operator):
             raise call.refuse(f"X of rank {len(x.shape)}", "give it image axes: (N, C, ...)")
         return (TensorType(x.dtype, (*x.shape[:2], *(1 for _ in x.shape[2:]))),)
 
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        return (reducing(call, "X", "Y", range(2, len(call["X"].shape))),)
+
+
+class GlobalMaxPool(_Global):
+    """``Y[n,c,0,..] = max of X[n,c,...]``."""
+
+    op_type = "GlobalMaxPool"
+
+    def gradient(
+        self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
+    ) -> Sequence[ir.Value | None]:
+        return (build.node("GlobalMaxPoolGrad", [grads[0], node.inputs[0]], domain=OWN),)
+
+
+class GlobalMaxPoolGrad(Operator):
+    """``dX[n,c,i] = dY[n,c,0,..]`` where the first maximum of ``X[n,c,...]`` is at i, else 0."""
+
+    domain = OWN
+    op_type = "GlobalMaxPoolGrad"
+    inputs = ("dY", "X")
+    outputs = ("dX",)
+    cases = (Case({"dY": (2, 3, 1, 1), "X": (2, 3, 5, 7)}), Case({"dY": (2, 3, 1), "X": (2, 3, 5)}))
+    function = """(dY, X) => (dX) {
+        planes = Constant <value_ints: ints = [0, 0, -1]> ()
+        flat = Reshape (X, planes)
+        winner = ArgMax <axis: int = 2, keepdims: int = 1> (flat)
+        size = Shape (flat)
+        zero = ConstantOfShape (size)
+        zero_like = CastLike (zero, X)
+        flat_dY = Reshape (dY, planes)
+        flat_dX = ScatterElements <axis: int = 2> (zero_like, winner, flat_dY)
+        shape = Shape (X)
+        dX = Reshape (flat_dX, shape)
+    }"""
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        x = call["X"].shape
+        if len(x) < 3 or call["dY"].shape != (*x[:2], *(1 for _ in x[2:])):
+            raise call.refuse(f"dY of shape {call['dY'].shape} with X {x}", "use (N, C, 1, ...) and (N, C, ...)")
+        return (call["X"],)
+
+    def phases(self, call: Invocation) -> tuple[Phase, ...]:
+        images = call["dY"].elements
+        size = call["X"].elements // images
+        x, dx = (Access(name, (axis("n"), axis("s")), (images, size)) for name in ("X", "dX"))
+        dy = Access("dY", (axis("n"),), (images,))
+        return (Phase("main", (Loop("n", images), Loop("s", size, "whole")), (dy, x), (dx,)),)
+
+
+class GlobalAveragePool(_Global):
+    """``Y[n,c,0,..] = mean of X[n,c,...]``."""
+
+    op_type = "GlobalAveragePool"
+
     def gradient(
         self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
     ) -> Sequence[ir.Value | None]:
         return (build.node("GlobalAveragePoolGrad", [grads[0]], domain=OWN, kernel_shape=list(call["X"].shape[2:])),)
-
-    def phases(self, call: Invocation) -> tuple[Phase, ...]:
-        return (reducing(call, "X", "Y", range(2, len(call["X"].shape))),)
 
 
 class GlobalAveragePoolGrad(Operator):
@@ -48,6 +100,7 @@ class GlobalAveragePoolGrad(Operator):
     inputs = ("dY",)
     outputs = ("dX",)
     attributes = {"kernel_shape": REQUIRED}
+    cases = (Case({"dY": (2, 3, 1, 1)}, {"kernel_shape": [5, 4]}), Case({"dY": (2, 3, 1)}, {"kernel_shape": [5]}))
     function = """<kernel_shape> (dY) => (dX) {
         image = Constant <value_ints: ints = @kernel_shape> ()
         count_int = ReduceProd <keepdims: int = 0> (image)
@@ -70,50 +123,12 @@ class GlobalAveragePoolGrad(Operator):
         return (broadcasting(call, ("dY",), "dX"),)
 
 
-_WINDOW = {
-    "kernel_shape": REQUIRED,
-    "strides": [1, 1],
-    "pads": [0, 0, 0, 0],
-    "dilations": [1, 1],
-    "auto_pad": "NOTSET",
-    "ceil_mode": 0,
-    "storage_order": 0,
-}
-
-
-@dataclass(frozen=True)
-class _Window:
-    """A pooling window on one image axis: taps, stride, dilation, leading pad, and the output's extent."""
-
-    taps: int
-    stride: int
-    dilation: int
-    pad: int
-    out: int
-
-
-def _windows(call: Invocation, x: tuple[int, ...]) -> tuple[_Window, _Window]:
-    """Windows of both image axes; refuses what is not implemented."""
-    a = call.attributes
-    if len(x) != 4:
-        raise call.refuse(f"pooling of rank {len(x)}", "use 2-D pooling (N,C,H,W)")
-    if a["auto_pad"] != "NOTSET" or a["ceil_mode"] or a["storage_order"]:
-        odd = next(name for name in ("auto_pad", "ceil_mode", "storage_order") if a[name] not in ("NOTSET", 0))
-        raise call.refuse(f"{odd}={a[odd]}", "export the model with explicit pads and floor rounding")
-    for name, count, least in (("kernel_shape", 2, 1), ("strides", 2, 1), ("dilations", 2, 1), ("pads", 4, 0)):
-        if len(a[name]) != count or min(a[name]) < least:
-            raise call.refuse(f"{name} {list(a[name])}", f"give {count} numbers of at least {least}")
-    found: list[_Window] = []
-    for i in (0, 1):
-        taps, stride, dilation = a["kernel_shape"][i], a["strides"][i], a["dilations"][i]
-        before, after = a["pads"][i], a["pads"][2 + i]
-        if max(before, after) >= taps:
-            raise call.refuse(f"pads {list(a['pads'])}", "pad less than kernel_shape, as onnxruntime does")
-        out = (x[2 + i] + before + after - dilation * (taps - 1) - 1) // stride + 1
-        if out < 1:
-            raise call.refuse(f"X {x} with kernel_shape {list(a['kernel_shape'])}", "make the window fit into the image")
-        found.append(_Window(taps, stride, dilation, before, out))
-    return found[0], found[1]
+_CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
+    ((2, 3, 6, 5), (2, 3, 3, 2), {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    ((1, 2, 7, 6), (1, 2, 4, 5), {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1], "dilations": [1, 2]}),
+    ((1, 2, 6, 5), (1, 2, 3, 3), {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}),
+)
+"""Image, result and attributes of the cases."""
 
 
 class MaxPool(Operator):
@@ -122,12 +137,14 @@ class MaxPool(Operator):
     op_type = "MaxPool"
     inputs = ("X",)
     outputs = ("Y", "Indices")
+    images = ("X", "Y", "Indices")
     optional = frozenset({"Indices"})
-    attributes = _WINDOW
+    attributes = {**WINDOW, "storage_order": 0}
+    cases = tuple(Case({"X": x}, attributes) for x, _, attributes in _CASES)
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         x = call["X"]
-        rows, columns = _windows(call, x.shape)
+        rows, columns = windows(call, x.shape)
         shape = (*x.shape[:2], rows.out, columns.out)
         return (TensorType(x.dtype, shape), TensorType(np.dtype(np.int64), shape))
 
@@ -140,13 +157,12 @@ class MaxPool(Operator):
         if call.get("Indices"):
             raise call.refuse("output 'Indices'", "use only the first output")
         n, c = call["X"].shape[:2]
-        rows, columns = _windows(call, call["X"].shape)
+        rows, columns = windows(call, call["X"].shape)
         loops = (
             Loop("n", n), Loop("c", c), Loop("oy", rows.out), Loop("ox", columns.out),
             Loop("ky", rows.taps, "whole"), Loop("kx", columns.taps, "whole"),
         )  # fmt: skip
-        iy = sliding("oy", "ky", rows.stride, rows.dilation, rows.pad)
-        ix = sliding("ox", "kx", columns.stride, columns.dilation, columns.pad)
+        iy, ix = rows.relation("oy", "ky"), columns.relation("ox", "kx")
         x = Access("X", (axis("n"), axis("c"), iy, ix))
         y = Access("Y", (axis("n"), axis("c"), axis("oy"), axis("ox")))
         return (Phase("main", loops, (x,), (y,)),)
@@ -159,10 +175,12 @@ class MaxPoolGrad(Operator):
     op_type = "MaxPoolGrad"
     inputs = ("dY", "X")
     outputs = ("dX",)
-    attributes = _WINDOW
-    function = """<kernel_shape, strides, pads, dilations> (dY, X) => (dX) {
+    images = ("dY", "X", "dX")
+    attributes = {**WINDOW, "storage_order": 0}
+    cases = tuple(Case({"dY": y, "X": x}, attributes) for x, y, attributes in _CASES)
+    function = """<kernel_shape, strides, pads, dilations, ceil_mode> (dY, X) => (dX) {
         Y, winners = MaxPool <kernel_shape: ints = @kernel_shape, strides: ints = @strides, pads: ints = @pads,
-            dilations: ints = @dilations> (X)
+            dilations: ints = @dilations, ceil_mode: int = @ceil_mode> (X)
         line = Constant <value_ints: ints = [-1]> ()
         flat_dY = Reshape (dY, line)
         flat_winners = Reshape (winners, line)
@@ -177,20 +195,19 @@ class MaxPoolGrad(Operator):
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         x = call["X"].shape
-        rows, columns = _windows(call, x)
+        rows, columns = windows(call, x)
         if call["dY"].shape != (*x[:2], rows.out, columns.out):
             raise call.refuse(f"dY of shape {call['dY'].shape} with X {x}", "make the shapes agree")
         return (call["X"],)
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         n, c, h, w = call["X"].shape
-        rows, columns = _windows(call, call["X"].shape)
+        rows, columns = windows(call, call["X"].shape)
         loops = (
             Loop("n", n), Loop("c", c), Loop("iy", h), Loop("ix", w), Loop("ky", rows.taps, "whole"),
             Loop("kx", columns.taps, "whole"), Loop("ty", rows.taps, "whole"), Loop("tx", columns.taps, "whole"),
         )  # fmt: skip
-        oy = sliding("oy", "ky", rows.stride, rows.dilation, rows.pad).solve("oy", "iy")
-        ox = sliding("ox", "kx", columns.stride, columns.dilation, columns.pad).solve("ox", "ix")
+        oy, ox = rows.relation("oy", "ky").solve("oy", "iy"), columns.relation("ox", "kx").solve("ox", "ix")
         # the other elements of a window that holds (iy, ix) as its tap (ky, kx)
         near_y = axis(iy=1, ky=-rows.dilation, ty=rows.dilation)
         near_x = axis(ix=1, kx=-columns.dilation, tx=columns.dilation)

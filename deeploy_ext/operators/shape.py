@@ -1,4 +1,4 @@
-"""Operators that show a tensor under another shape (the same storage, no code), and Transpose, which moves its elements."""
+"""Operators that show a tensor under another shape: the same storage, no code."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deeploy_ext.operators.nests import MAX_RANK
-from deeploy_ext.operators.relations import axis
-from deeploy_ext.operators.spec import Access, Invocation, Loop, Operator, Phase, TensorType
+from deeploy_ext.operators.movement import axes_of, known
+from deeploy_ext.operators.spec import Case, Invocation, Operator, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -32,6 +31,10 @@ class Reshape(Operator):
     view = True
     constant_inputs = ("shape",)
     operand_types = {"shape": ("int64",)}
+    cases = (
+        Case({"data": (2, 3, 5), "shape": np.array([0, -1])}),
+        Case({"data": (2, 3, 5), "shape": np.array([5, 6])}, {"allowzero": 1}),
+    )
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         data, shape = call["data"], call.constants.get("shape")
@@ -63,6 +66,7 @@ class Flatten(Operator):
     outputs = ("output",)
     attributes = {"axis": 1}
     view = True
+    cases = tuple(Case({"input": (2, 3, 5)}, {"axis": axis}) for axis in (0, 2, -2))
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         data, axis = call["input"], call.attributes["axis"]
@@ -85,6 +89,7 @@ class Identity(Operator):
     inputs = ("input",)
     outputs = ("output",)
     view = True
+    cases = (Case({"input": (2, 3)}),)
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         return (call["input"],)
@@ -95,35 +100,47 @@ class Identity(Operator):
         return (grads[0],)
 
 
-class Transpose(Operator):
-    """``transposed[i0, i1, ...] = data`` with its axes in the order ``perm``; the default (an empty list) reverses them."""
+class _Axes(Operator):
+    """Axes of one element that vanish or appear; the gradient is the other way round."""
 
-    op_type = "Transpose"
-    inputs = ("data",)
-    outputs = ("transposed",)
-    attributes = {"perm": list[int]()}
-
-    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
-        data, perm = call["data"], _permutation(call)
-        if sorted(perm) != list(range(len(data.shape))):
-            raise call.refuse(f"perm {perm} of a tensor of rank {len(data.shape)}", "name every axis once")
-        if len(perm) > MAX_RANK:
-            raise call.refuse(f"a tensor of rank {len(perm)}", f"use at most {MAX_RANK} axes")
-        return (TensorType(data.dtype, tuple(data.shape[i] for i in perm)),)
+    inputs = ("data", "axes")
+    view = True
+    constant_inputs = ("axes",)
+    operand_types = {"axes": ("int64",)}
 
     def gradient(
         self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
     ) -> Sequence[ir.Value | None]:
-        perm = _permutation(call)
-        return (build.node("Transpose", [grads[0]], perm=[perm.index(i) for i in range(len(perm))]),)
-
-    def phases(self, call: Invocation) -> tuple[Phase, ...]:
-        perm = _permutation(call)
-        loops = tuple(Loop(f"i{i}", extent) for i, extent in enumerate(call["transposed"].shape)) or (Loop("i0", 1),)
-        names = [f"i{perm.index(i)}" for i in range(len(perm))] or ["i0"]
-        read = Access("data", tuple(map(axis, names)))
-        return (Phase("main", loops, (read,), (Access("transposed", tuple(axis(loop.name) for loop in loops)),)),)
+        return (_back(build, grads[0], call["data"].shape), *(None for _ in node.inputs[1:]))
 
 
-def _permutation(call: Invocation) -> list[int]:
-    return list(call.attributes["perm"]) or list(range(len(call["data"].shape)))[::-1]
+class Squeeze(_Axes):
+    """``squeezed = data`` without ``axes``, each of one element; without all such axes if none are named."""
+
+    op_type = "Squeeze"
+    outputs = ("squeezed",)
+    optional = frozenset({"axes"})
+    cases = (Case({"data": (1, 3, 1, 5), "axes": np.array([0, -2])}), Case({"data": (1, 3, 1, 5)}))
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        data = call["data"]
+        given = known(call, "axes")
+        ones = [place for place, extent in enumerate(data.shape) if extent == 1]
+        axes = ones if given is None else axes_of(call, given, len(data.shape))
+        if not set(axes) <= set(ones):
+            raise call.refuse(f"squeezing axes {axes} of {data.shape}", "name axes of one element")
+        return (TensorType(data.dtype, tuple(extent for place, extent in enumerate(data.shape) if place not in axes)),)
+
+
+class Unsqueeze(_Axes):
+    """``expanded = data`` with new axes of one element, which have the numbers ``axes`` then."""
+
+    op_type = "Unsqueeze"
+    outputs = ("expanded",)
+    cases = (Case({"data": (3, 5), "axes": np.array([0, -1])}), Case({"data": (), "axes": np.array([0])}))
+
+    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
+        data, given = call["data"], known(call, "axes") or []
+        rank = len(data.shape) + len(given)
+        axes, extents = axes_of(call, given, rank), iter(data.shape)
+        return (TensorType(data.dtype, tuple(1 if place in axes else next(extents) for place in range(rank))),)

@@ -58,7 +58,7 @@ class Loop:
     kind: Literal["parallel", "reduction", "whole"] = "parallel"
 
 
-Start = Literal["none", "zero", "seed"]
+Start = Literal["none", "zero", "sum", "seed"]
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Access:
         operand: name of the operand (one of the operator's ``inputs`` or ``outputs``).
         index: one affine index per axis of ``view``; ``None`` means the whole axis.
         view: shape under which the (contiguous) operand is seen; ``()`` means as it is.
-        start: for writes: how the region starts on the first tile of a reduction: ``none`` (written once), ``zero``,
-            ``seed`` (from another operand).
+        start: for writes: how the region starts on the first tile of a reduction: ``none`` (written once), ``zero``, ``sum``
+            (zero, and what follows is a plain sum, which may as well go on from any other), ``seed`` (from another operand).
     """
 
     operand: str
@@ -165,6 +165,36 @@ class Invocation:
         return BadInputError(f"{self.name} ({self.operator.op_type}): {what} is not supported; {remedy}.")
 
 
+@dataclass(frozen=True)
+class Case:
+    """A small use of an operator, stated beside it: everything that is claimed of the operator is checked on its cases.
+
+    Sizes that divide nothing (5, 7, 11) make tiles of unequal sizes; numeric differentiation wants at most some hundred
+    elements.
+
+    Attributes:
+        inputs: for every input that is given its shape, for random values, or the values themselves.
+        attributes: of the node; those left out have the operator's defaults.
+        outputs: the outputs that are wanted; (): those that are not optional, and those that the phases need.
+        ranges: lowest and highest value of an input, where normally distributed ones will not do.
+    """
+
+    inputs: Mapping[str, tuple[int, ...] | np.ndarray[Any, Any]]
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    outputs: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+
+
+@dataclass(frozen=True)
+class Alias:
+    """Another name of an operator: ``renamed`` attributes have other names there, ``given`` ones are what it says."""
+
+    domain: str
+    op_type: str
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
 class Operator:
     """Base class of all operators; see the module docstring.
 
@@ -179,12 +209,20 @@ class Operator:
         needed: optional outputs that the phases need even when the graph does not use them.
         in_place: (input, output) pairs that *may* share storage because each element is read before it is written.
         state: (input, output) pairs that *must* share storage (buffers updated in place).
-        accumulates: the input that is added to the first state, or overwrites it when a run-time flag says so; None: no such.
+        accumulates: the input that is added to the first state, or overwrites it when a run-time flag, the other input, says
+            so: what computes it as a plain sum may go on from the state instead. None: no such.
         view: the output is the input's storage under another shape (no code).
         constant_inputs: inputs that must be known at compile time (shapes, axes); they never exist in the emitted C.
         operand_types: numpy names of the element types of inputs that are not float32.
         positive: inputs that are never below zero, whatever the network: variances and the like.
+        decided_by: of a gradient: the input of which only the sign counts, the output of the forward node; None: there is none.
         variants: alternative bodies in the template, the preferred one first, the last without condition; () for one body.
+        template: name of the template, where operators share one; "": the operator's own name.
+        variadic: the operator has as many outputs as the node names, the first ones of ``outputs``.
+        aliases: other names under which exporters write the operator; loading gives it this one.
+        images: operands of shape (N, C, image axes) or (Co, Ci, image axes). The operator is of 2-D images; used on 1-D
+            ones, they are seen as images of one row (``graph/lines.py``).
+        cases: what the operator is checked on; at least one.
     """
 
     domain: ClassVar[str] = ONNX
@@ -205,7 +243,21 @@ class Operator:
     constant_inputs: ClassVar[tuple[str, ...]] = ()
     operand_types: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     positive: ClassVar[frozenset[str]] = frozenset()
+    decided_by: ClassVar[str | None] = None
     variants: ClassVar[tuple[Variant, ...]] = ()
+    template: ClassVar[str] = ""
+    variadic: ClassVar[bool] = False
+    aliases: ClassVar[tuple[Alias, ...]] = ()
+    images: ClassVar[tuple[str, ...]] = ()
+    cases: ClassVar[tuple[Case, ...]] = ()
+
+    @property
+    def continues(self) -> tuple[str, str, str] | None:
+        """(sum, value, restart) of an operator with ``accumulates``: its state, what is added, and the flag to start anew."""
+        if self.accumulates is None:
+            return None
+        total = self.state[0][0]
+        return total, self.accumulates, next(name for name in self.inputs if name not in (total, self.accumulates))
 
     @property
     def key(self) -> tuple[str, str]:

@@ -25,7 +25,7 @@ class Request:
 EXACT_BLOCKS = 400
 """Blocks up to which an exact packing is looked for."""
 
-EXACT_SECONDS = 0.3
+EXACT_SECONDS = 0.1
 """Work of that search, in the solver's own unit, which does not depend on the machine or its load."""
 
 _ORDERS: tuple[Callable[[Request], Any], ...] = (

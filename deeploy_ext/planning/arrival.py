@@ -82,14 +82,20 @@ def staged(group: Group) -> bool:
 def source_of(block: BlockPlan, before: Group, homes: Mapping[str, Placement]) -> BlockPlan | None:
     """The operand of the nest before whose last box is this operand's first one: the same bytes of its home, in the same order.
 
-    What the nest stores is what its home will hold. What it only loads is, too, unless it writes to that storage at all.
+    What the nest stores is what its home will hold. What it only loads is, too, unless it writes to that storage at all, or
+    computes something in place of it.
     """
     home = homes[block.value]
-    there = [other for other in before.blocks if homes[other.value] == home and other.slots]
+    there = [b for b in before.blocks if (b.stored or (b.loaded and not _may_change(b))) and homes[b.value] == home and b.slots]
     for other in [b for b in there if b.stored] or there:
         if other.bytes >= block.bytes and _same_bytes(block, other, homes):
             return other
     return None
+
+
+def _may_change(block: BlockPlan) -> bool:
+    """Whether a tile may hold something else in the end than what was loaded: a node of several may compute in place of it."""
+    return block.stored or len(block.uses) > 1
 
 
 def _same_bytes(block: BlockPlan, other: BlockPlan, homes: Mapping[str, Placement]) -> bool:
@@ -133,7 +139,7 @@ def may_drain(group: Group, before: Group | None, homes: Mapping[str, Placement]
         return False
     if any(block.loaded and block.slots and block.arrival == AFTER for block in group.blocks):
         return False
-    touched = [first_slot(b) for b in group.blocks if b.arrival != KEPT or b.stored] + [scratch_of(group)]
+    touched = [first_slot(b) for b in group.blocks if b.arrival != KEPT or _may_change(b)] + [scratch_of(group)]
     touched += [at_home(b, homes) for b in group.blocks if b.stored]
     return not any(overlap(slot, span) for slot in touched for span in leaving(before))
 

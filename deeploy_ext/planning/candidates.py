@@ -1,6 +1,6 @@
 """Candidates: for every combination of homes, the ways to run a node that are worth choosing between.
 
-A *unit* is what runs as one: a node, in one tile nest or in one after the other. The tilings that the greedy search meets, with
+A *unit* is what runs as one: a step, in one tile nest or in one after the other. The tilings that the greedy search meets, with
 all operands in L2, all in L3 and as the greedy planner has them, are put in a table once per kind of unit; from it the Pareto
 front of L2 staging bytes against predicted cycles follows for any homes by sums of columns.
 """
@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from deeploy_ext.graph.program import Call, Program
-from deeploy_ext.planning.cost import Machine, operand_transfers, total_cycles
-from deeploy_ext.planning.nest import Nest, Volume, nests_of
+from deeploy_ext.planning.cost import operand_transfers, total_cycles
+from deeploy_ext.planning.nest import Nest, Operand, Volume
 from deeploy_ext.planning.search import Choice, NestSearch, Room, Shape
+from deeploy_ext.planning.steps import Step
+from deeploy_ext.planning.ways import Ways, homes_of, in_copies
 
 STAGES = ("tile", "whole")
 """How operands in L3 pass through L2, all of a nest alike; see :class:`deeploy_ext.planning.plan.BlockPlan`."""
@@ -33,8 +34,8 @@ class Unit:
         first, last: schedule positions it covers, both included.
         ways: the alternatives, each a sequence of nests that run one after the other.
         slots: its distinct storages, in order of first use by an operand.
-        slot_of: operand -> index in ``slots``; None for a run-time argument, which lives in L1.
-        sizes: operand -> bytes of its value.
+        slot_of: value of an operand with a home -> index in ``slots``; None for a run-time argument, which lives in L1.
+        sizes: value of any operand -> bytes.
     """
 
     key: Hashable
@@ -46,34 +47,36 @@ class Unit:
     slot_of: Mapping[str, int | None]
     sizes: Mapping[str, int]
 
-    def homes(self, levels: Sequence[str]) -> dict[str, str]:
-        """Level of every operand, from those of the slots."""
-        return {name: "L1" if slot is None else levels[slot] for name, slot in self.slot_of.items()}
+    def slot(self, operand: Operand) -> int | None:
+        """Where in ``slots`` an operand's storage is; None: it has no home to choose."""
+        return self.slot_of[operand.value] if operand.loaded or operand.stored else None
+
+    def homes(self, nest: Nest, levels: Sequence[str]) -> dict[str, str]:
+        """Level of every operand of one of the nests, from those of the slots."""
+        return homes_of(nest, {v: "L1" if slot is None else levels[slot] for v, slot in self.slot_of.items()})
 
 
-def units_of(program: Program, owner: Mapping[str, str], kernels: str) -> tuple[Unit, ...]:
-    """The units of a program, one per node; ``owner`` names the storage of every value, ``kernels`` as for :func:`nests_of`."""
+def units_of(ways: Ways, steps: Sequence[Step], owner: Mapping[str, str]) -> tuple[Unit, ...]:
+    """The units of a program, one per step; ``owner`` names the storage of every value."""
+    program = ways.flow.program
     found: list[Unit] = []
-    for position, call in enumerate(program.calls):
-        ways = nests_of(call, kernels)
+    for position, step in enumerate(steps):
         slots: dict[str, int] = {}
         slot_of: dict[str, int | None] = {}
-        sizes: dict[str, int] = {}
-        for operand in (operand for way in ways for nest in way for operand in nest.operands):
-            storage = owner[operand.value]
-            sizes[operand.name] = program.values[operand.value].bytes
-            slot_of[operand.name] = None if storage in program.arguments else slots.setdefault(storage, len(slots))
-        key = (kind_of(call), tuple(slot_of.items()))
-        found.append(Unit(key, call.entry, position, position, ways, tuple(slots), slot_of, sizes))
+        pattern: list[tuple[str, int | None]] = []
+        home = {value: "L1" if owner[value] in program.arguments else "" for call in step for value in call.operands.values()}
+        nests = tuple(nests for nests in ways.nests(step) if in_copies(nests, home))
+        operands = [operand for way in nests for nest in way for operand in nest.operands]
+        for operand in operands:
+            if operand.loaded or operand.stored:
+                storage = owner[operand.value]
+                argument = storage in program.arguments
+                slot_of[operand.value] = None if argument else slots.setdefault(storage, len(slots))
+                pattern.append((operand.name, slot_of[operand.value]))
+        sizes = {operand.value: program.values[operand.value].bytes for operand in operands}
+        key = ways.kind(step), tuple(pattern)
+        found.append(Unit(key, step[0].entry, position, position, nests, tuple(slots), slot_of, sizes))
     return tuple(found)
-
-
-def kind_of(call: Call) -> Hashable:
-    """Equal for nodes of the same operator, attributes, constants and shapes."""
-    invocation = call.invocation
-    attributes = repr(sorted(invocation.attributes.items()))
-    constants = repr(sorted((k, v.tolist()) for k, v in invocation.constants.items()))
-    return invocation.operator.key, attributes, constants, repr((invocation.inputs, invocation.outputs))
 
 
 @dataclass(frozen=True)
@@ -106,17 +109,16 @@ class Burden:
 class _Table:
     """Rows (tiling, order of loops, buffering) of one nest, and columns of what they take and cost.
 
-    ``met`` says of every row whether a search without double buffering has met it. ``columns[slot][option]`` has the stage
+    ``met`` has tiles and buffering of the rows. ``columns[slot][option]`` has the stage
     bytes, DMA and RAM cycles of all operands of a slot, for the options "L2" and ``STAGES``.
     """
 
-    def __init__(self, search: NestSearch, met: Mapping[tuple[tuple[int, ...], bool], bool], unit: Unit, room: int) -> None:
+    def __init__(self, search: NestSearch, met: Iterable[tuple[tuple[int, ...], bool]], unit: Unit, room: int) -> None:
         self.search, self.unit = search, unit
         target, operands = search.machine.target, search.nest.operands
         self.rows: list[tuple[Shape, tuple[int, ...], bool]] = []
         sizes: list[list[int]] = []
         l1: list[int] = []
-        plain: list[bool] = []
         for tiles, double in sorted(met):
             shape = search.shape(tiles)
             if shape is None or (double and not shape.tiling.split):
@@ -128,15 +130,14 @@ class _Table:
                 staged = [search.block(o, shape.axes[o.name], "tile", double) for o in operands]
                 sizes += [[b.stage_bytes * b.stage_slots for b in staged]] * len(shape.orders)
                 l1 += [size] * len(shape.orders)
-                plain += [met[tiles, double]] * len(shape.orders)
-        self.plain = np.array(plain, bool)
         self.l1 = np.array(l1, np.int64)
         self.compute = np.array([shape.compute for shape, _, _ in self.rows])
         self.tiles = np.array([shape.count for shape, _, _ in self.rows], np.int64)
         self.double = np.array([double for _, _, double in self.rows], bool)
         self.columns = [{option: np.zeros((3, len(self.rows))) for option in ("L2", *STAGES)} for _ in unit.slots]
+        self.both = {unit.slot(o) for o in operands if o.loaded and o.stored}
         for place, operand in enumerate(operands):
-            slot = unit.slot_of[operand.name]
+            slot = unit.slot(operand)
             if slot is not None:
                 self._price(place, slot, np.array([size[place] for size in sizes], np.int64))
 
@@ -158,17 +159,18 @@ class _Table:
         used = [c[stage if level == "L3" else "L2"] for c, level in zip(self.columns, levels, strict=True)]
         staged, dma, ram = sum(used, np.zeros((3, len(self.rows))))
         whole = stage == "whole" and "L3" in levels
-        target, steps = self.search.machine.target, self.search.steps
+        target, steps = self.search.machine.target, self.search.nest.steps
         cycles = total_cycles(self.compute, dma, ram, self.tiles, steps, self.double, whole, target)
         return staged.astype(np.int64), np.rint(cycles).astype(np.int64)
 
-    def front(self, levels: Sequence[str], double: bool, way: int) -> list[Candidate]:
+    def front(self, levels: Sequence[str], way: int) -> list[Candidate]:
         """Pareto front of staging bytes against cycles, fewest bytes first."""
         found: list[Candidate] = []
         for stage in STAGES if "L3" in levels else STAGES[:1]:
             sizes, cycles = self.priced(levels, stage)
             ranked = np.lexsort((self.l1, cycles, sizes))
-            ranked = ranked if double else ranked[self.plain[ranked]]
+            if stage == "tile" and any(levels[slot] == "L3" for slot in self.both if slot is not None):
+                ranked = ranked[~self.double[ranked]]  # see Choice.keeps_stages
             least = np.minimum.accumulate(cycles[ranked])
             better = np.concatenate(([True], least[1:] < least[:-1]))[: len(ranked)]
             for row in ranked[better].tolist():
@@ -183,13 +185,20 @@ class _Table:
             added = (ram + np.maximum(dma, 0)) * (1 + self.double / self.tiles)
             cycles = max(cycles, math.ceil(added.max(initial=0)) + 1)
             stage = max(stage, int(size.max(initial=0)))
-        return Burden(cycles, stage)
+        return Burden(cycles + (self._hidden() if slot in self.both else 0), stage)
+
+    def _hidden(self) -> int:
+        """At most what double buffering saves: a slot that must not be staged by tiles with it may need the row without."""
+        away = [np.maximum(c["tile"], c["whole"]) for c in self.columns]
+        _, dma, ram = sum(away, np.zeros((3, len(self.rows))))
+        saved = self.compute + dma + ram - np.maximum(np.maximum(self.compute, dma), ram)
+        return math.ceil(saved[self.double].max(initial=0)) + 1
 
     def choice(self, part: Part, levels: Sequence[str]) -> Choice:
         """The row with all that follows from it, for the emitted tables."""
         shape, order, double = self.rows[part.row]
-        homes = self.unit.homes(levels)
-        search = NestSearch(self.search.nest, homes, self.search.whole, self.search.machine, self.search)
+        homes = self.unit.homes(self.search.nest, levels)
+        search = NestSearch(self.search.nest, homes, self.search.whole, self.search.machine, like=self.search)
         stages = {name: part.stage if homes[name] == "L3" else "none" for name in (o.name for o in search.nest.operands)}
         return search.choice(shape, order, stages, double)
 
@@ -210,28 +219,27 @@ class Candidates:
         unit: any unit of the kind.
         contexts: levels of its slots and room under which the greedy search looks for tilings.
         room: bytes of L1 that a nest may use.
+        ways: for the searches.
     """
 
-    def __init__(self, unit: Unit, contexts: Sequence[tuple[Sequence[str], Room]], room: int, machine: Machine) -> None:
-        self._fronts: dict[tuple[tuple[str, ...], bool], list[Candidate]] = {}
+    def __init__(self, unit: Unit, contexts: Sequence[tuple[Sequence[str], Room]], room: int, ways: Ways) -> None:
+        self._fronts: dict[tuple[str, ...], list[Candidate]] = {}
         self._burdens: dict[int, Burden] = {}
-        self._tables = [[_met(unit, nest, contexts, room, machine) for nest in way] for way in unit.ways]
+        self._tables = [[_met(unit, nest, contexts, room, ways) for nest in way] for way in unit.ways]
 
-    def front(self, levels: tuple[str, ...], double: bool) -> list[Candidate]:
+    def front(self, levels: tuple[str, ...]) -> list[Candidate]:
         """Ways to run the unit with these levels of its slots, none better than another in staging bytes and cycles; the one
         with the fewest bytes first. Empty: not even the smallest tile fits L1.
-
-        Without ``double`` they are those of a planner to which double buffering is not allowed, also where it is.
         """
-        if (levels, double) not in self._fronts:
+        if levels not in self._fronts:
             found: list[Candidate] = []
             for way, tables in enumerate(self._tables):
                 together = [Candidate(0, 0, 0, way, ())]
                 for table in tables:
-                    together = pareto(_after(a, b) for a in together for b in table.front(levels, double, way))
+                    together = pareto(_after(a, b) for a in together for b in table.front(levels, way))
                 found += together
-            self._fronts[levels, double] = pareto(found)
-        return self._fronts[levels, double]
+            self._fronts[levels] = pareto(found)
+        return self._fronts[levels]
 
     def burden(self, slot: int) -> Burden:
         """At most what a slot adds to any candidate when it moves from L2 to L3."""
@@ -252,16 +260,13 @@ def _after(a: Candidate, b: Candidate) -> Candidate:
     return Candidate(max(a.stage, b.stage), a.cycles + b.cycles, max(a.l1, b.l1), a.way, a.parts + b.parts)
 
 
-def _met(unit: Unit, nest: Nest, contexts: Sequence[tuple[Sequence[str], Room]], room: int, machine: Machine) -> _Table:
+def _met(unit: Unit, nest: Nest, contexts: Sequence[tuple[Sequence[str], Room]], room: int, ways: Ways) -> _Table:
     """The table of a nest: all tilings that the greedy search meets in some contexts."""
-    sizes = {o.name: unit.sizes[o.name] for o in nest.operands}
-    met: dict[tuple[tuple[int, ...], bool], bool] = {}
-    first: NestSearch | None = None
-    for levels, allowed in contexts:
-        search = NestSearch(nest, unit.homes(levels), sizes, machine, first)
+    searches = [ways.search(nest, unit.homes(nest, levels)) for levels, _ in contexts]
+    met: set[tuple[tuple[int, ...], bool]] = {(searches[0].smallest_tiles, False)}
+    for search, (_, allowed) in zip(searches, contexts, strict=True):
         search.best(allowed)
-        first = first or search
-        for key in search.met:
-            met[key] = met.get(key, False) or not allowed.double_buffer
-    assert first
-    return _Table(first, {**met, (first.smallest_tiles, False): True}, unit, room)
+        met |= search.met
+    if any(o.loaded and o.stored for o in nest.operands):
+        met |= {(tiles, False) for tiles, _ in met}
+    return _Table(searches[0], met, unit, room)

@@ -10,14 +10,17 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations, product
 
 from deeploy_ext.errors import BadInputError
-from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.graph.program import Program
 from deeploy_ext.operators.spec import KERNELS, Phase, Variant
 from deeploy_ext.planning.arrival import earliest, may_drain, permitted
 from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import may_share
-from deeploy_ext.planning.nest import Nest, Tiling, nest_of_group, row_of
-from deeploy_ext.planning.plan import CONTIGUOUS, BlockPlan, BodyPlan, Group, Placement, Plan
+from deeploy_ext.planning.figures import nest_of
+from deeploy_ext.planning.joint import flat_blocks
+from deeploy_ext.planning.nest import NOWHERE, Nest, Tiling, row_of
+from deeploy_ext.planning.plan import CONTIGUOUS, CONTINUED, BlockPlan, BodyPlan, Group, Placement, Plan
 from deeploy_ext.planning.schedule import in_order
+from deeploy_ext.planning.steps import Flow, Step
 from deeploy_ext.planning.target import Target, load_target
 
 Span = tuple[int, int, str]
@@ -41,14 +44,15 @@ def check_plan(program: Program, plan: Plan) -> None:
     values = [value for placement in plan.placements for value in placement.values]
     if len(values) != len(set(values)):
         raise _fail("placements", "a value has two places; this version keeps every value in one")
-    _check_schedule(program, plan)
-    _check_placements(program, plan, homes, target)
-    calls = {(call.entry, call.name): (i, call) for i, call in enumerate(program.calls)}
+    flow = Flow(program)
+    steps = _check_schedule(flow, plan)
+    _check_placements(flow, steps, plan, homes, target)
+    positions = {key: position for position, key in enumerate(plan.schedule)}
     room = _tensor_room(plan, target)
     before: Group | None = None
     for group in plan.groups:
-        position, call = calls[group.entry, group.node]
-        _check_group(call, position, group, plan, homes, target, room)
+        position = positions[group.entry, group.nodes]
+        _check_group(steps[position], position, group, plan, homes, target, room, flow)
         _check_arrivals(group, before if before and before.entry == group.entry else None, homes)
         before = group
 
@@ -62,7 +66,7 @@ def in_plan_order(program: Program, plan: Plan) -> Program:
     if plan.entries != program.entries:
         raise _fail("entries", f"{list(plan.entries)} are not the program's {list(program.entries)}")
     try:
-        return in_order(program, list(dict.fromkeys((group.entry, group.node) for group in plan.groups)))
+        return in_order(program, list(dict.fromkeys((g.entry, name) for g in plan.groups for name in g.nodes)))
     except ValueError as error:
         raise _fail("order", str(error)) from error
 
@@ -97,26 +101,50 @@ def _fail(where: str, what: str) -> PlanError:
     return PlanError(f"plan: {where}: {what}; plan again with --dump, or report this if no --plan was given.")
 
 
-def _check_schedule(program: Program, plan: Plan) -> None:
-    """Every phase of every node runs once, in order; nothing is asked for that the emitted code cannot do."""
+def _check_schedule(flow: Flow, plan: Plan) -> tuple[Step, ...]:
+    """Every phase of every node runs once, behind all that it needs; nothing is asked for that the emitted code cannot do."""
+    program = flow.program
+    if plan.entries != program.entries:
+        raise _fail("entries", f"{list(plan.entries)} are not the program's {list(program.entries)}")
     if plan.prepare:
         raise _fail(f"prepared image '{plan.prepare[0].image}'", "no kernel of this version takes one")
-    wanted = [
-        (call.entry, call.name, phase.name)
-        for call in program.calls
-        for phase in call.invocation.operator.phases(call.invocation)
-    ]
-    planned = [(g.entry, g.node, phase) for g in plan.groups for phase in g.phases]
-    if wanted != planned:
-        missing = [w for w in wanted if w not in planned] or [p for p in planned if p not in wanted] or [("", "", "order")]
-        raise _fail(f"node '{missing[0][1]}'", f"phase '{missing[0][2]}' is not planned exactly once, in the node's order")
+    calls = {(call.entry, call.name): call for call in program.calls}
+    wanted = [(*key, phase.name) for key, call in calls.items() for phase in call.invocation.operator.phases(call.invocation)]
+    planned = [(g.entry, g.nodes[node], phase) for g in plan.groups for node, phase in _phases(g)]
+    if sorted(wanted) != sorted(planned):
+        missing = [w for w in wanted if w not in planned] or [p for p in planned if planned.count(p) > wanted.count(p)]
+        raise _fail(f"node '{missing[0][1]}'", f"phase '{missing[0][2]}' is not planned exactly once")
+    ran = dict.fromkeys((entry, name) for entry, name, _ in planned)
+    if [p for key in ran for p in planned if p[:2] == key] != planned:
+        raise _fail("order", "other nodes run between the phases of one")
+    for key in ran:
+        if [p[2] for p in planned if p[:2] == key] != [w[2] for w in wanted if w[:2] == key]:
+            raise _fail(f"node '{key[1]}'", "its phases are not in the operator's order")
+    order = {flow.index(calls[key]): position for position, key in enumerate(ran)}
+    for i, needed in enumerate(flow.dependencies()):
+        late = [b for b in needed if order[b] > order[i]]
+        if late:
+            raise _fail(f"node '{program.calls[i].name}'", f"runs before '{program.calls[late[0]].name}', which it needs")
+    if [entry for entry, _ in ran] != sorted((entry for entry, _ in ran), key=program.entries.index):
+        raise _fail("entries", "their nodes are mixed")
+    return tuple(tuple(calls[entry, name] for name in nodes) for entry, nodes in plan.schedule)
 
 
-def _check_placements(program: Program, plan: Plan, homes: dict[str, Placement], target: Target) -> None:
-    room_of = _tensor_room(plan, target)
+def _phases(group: Group) -> list[tuple[int, str]]:
+    """Nodes and phases that a group computes, in order; steps of a kernel are one phase."""
+    if not group.bodies or not all(0 <= body.node < len(group.nodes) for body in group.bodies):
+        raise _fail(f"node '{group.node}'", "a body is of a node that is not there")
+    return list(dict.fromkeys((body.node, body.phase) for body in group.bodies))
+
+
+def _check_placements(flow: Flow, steps: Sequence[Step], plan: Plan, homes: dict[str, Placement], target: Target) -> None:
+    program, room_of = flow.program, _tensor_room(plan, target)
     touched: dict[str, list[int]] = {}
-    for position, call in enumerate(program.calls):
-        for value in (*call.reads, *call.writes):
+    for position, step in enumerate(steps):
+        internal = flow.internal(step)
+        for value in (value for call in step for value in (*call.reads, *call.writes)):
+            if flow.tensor(value) in internal:
+                continue  # written and read inside its group only
             if value not in homes:
                 raise _fail(f"value '{value}'", "has no place")
             touched.setdefault(homes[value].storage, []).append(position)
@@ -138,7 +166,7 @@ def _check_placements(program: Program, plan: Plan, homes: dict[str, Placement],
             raise _fail(where, f"used at positions {min(used)}-{max(used)}, placed for {placement.first}-{placement.last}")
     for persistent in program.persistent:
         placement = homes.get(persistent)
-        if placement and (placement.first, placement.last) != (0, len(program.calls) - 1):
+        if placement and (placement.first, placement.last) != (0, len(steps) - 1):
             raise _fail(f"storage '{placement.storage}'", "must keep its place during the whole program")
     for level in sorted({p.level for p in plan.placements}):
         _check_apart(level, sorted((p for p in plan.placements if p.level == level), key=lambda p: p.address))
@@ -156,27 +184,27 @@ def _check_apart(level: str, placements: Sequence[Placement]) -> None:
 
 
 def _check_group(
-    call: Call,
+    step: Step,
     position: int,
     group: Group,
     plan: Plan,
     homes: dict[str, Placement],
     target: Target,
     room: dict[str, int],
+    flow: Flow,
 ) -> None:
     where = f"node '{group.node}'"
-    phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
-    nest = nest_of_group(call, group)
+    if not 0 <= group.main < len(step) or not group.phases:
+        raise _fail(where, f"its main node ({group.main}) is not there")
+    nest = nest_of(group, step, flow)
+    if nest is None or len(nest.before) != group.main:
+        raise _fail(where, "these nodes do not make one nest")
     _check_loops(where, nest, group)
     tiling = Tiling(nest, tuple(loop.tile for loop in group.loops))
-    if group.team:
-        _check_team(where, nest, group, tiling, target)
-    else:
-        for body in group.bodies:
-            _check_body(where, phases[body.phase], body, group, call.invocation.operator.variants)
+    _check_bodies(where, step, nest, group, tiling, target)
     if not tiling.exact():
         raise _fail(where, "a tile writes elements that it does not compute")
-    if [b.operand for b in group.blocks] != [o.name for o in nest.operands]:
+    if [b.uses for b in group.blocks] != [o.uses for o in nest.operands]:
         raise _fail(where, "its blocks are not its operands")
     for block, operand in zip(group.blocks, nest.operands, strict=True):
         if block.axes != tiling.axes(operand) or block.value != operand.value or block.item != operand.item:
@@ -185,7 +213,10 @@ def _check_group(
             raise _fail(where, f"'{block.operand}' is not moved as the operator needs it")
         if block.stored:
             _check_written_once(where, block, group)
-        _check_block(where, block, group, homes[block.value], target)
+        home = homes[block.value].level if block.loaded or block.stored else NOWHERE
+        if operand.overwritten and home == "L1":
+            raise _fail(where, f"'{block.operand}' lives in L1, where its tile would be computed over")
+        _check_block(where, block, group, home, target)
     lives = {
         level: [
             (p.address, p.address + p.bytes, p.storage)
@@ -228,6 +259,24 @@ def _check_loops(where: str, nest: Nest, group: Group) -> None:
         raise _fail(where, "a reduction loop is outside a parallel one: its sums would be cut")
 
 
+def _check_bodies(where: str, step: Step, nest: Nest, group: Group, tiling: Tiling, target: Target) -> None:
+    """Element-wise nodes before the main one, its phases or steps, element-wise nodes behind."""
+    nodes = [body.node for body in group.bodies]
+    if nodes != sorted(nodes) or set(nodes) != set(range(len(group.nodes))):
+        raise _fail(where, "its bodies are not those of its nodes, in order")
+    for body in group.bodies:
+        flat = flat_blocks(nest, body.node, step[body.node])
+        variant = CONTINUED if body.node == nest.continued else ""
+        if body.flat != flat or (flat and body != BodyPlan(body.phase, None, variant, node=body.node, flat=flat)):
+            raise _fail(where, f"the body of '{group.nodes[body.node]}' does not walk its operands' elements")
+    main = [body for body in group.bodies if body.node == group.main and not body.flat]
+    if group.team:
+        _check_team(where, nest, group, main, tiling, target)
+        return
+    for phase, body in zip(nest.phases, main, strict=False):  # of an element-wise one there is none
+        _check_body(where, phase, body, group, nest.call.invocation.operator.variants)
+
+
 def _check_body(where: str, phase: Phase, body: BodyPlan, group: Group, variants: Sequence[Variant]) -> None:
     """The cores split a loop that they may split, and the variant accepts every tile."""
     shared = body.core_loop
@@ -236,16 +285,16 @@ def _check_body(where: str, phase: Phase, body: BodyPlan, group: Group, variants
     known = {variant.name: variant.whole for variant in variants}
     if body.variant in (("runtime",) if variants else ("",)):
         return
-    axes = {block.operand: block.axes for block in group.blocks}
+    axes = {use.operand: block.axes for block in group.blocks for use in block.uses if use.node == group.main}
     whole = [axes[operand][axis] for operand, axis in known.get(body.variant, ()) if operand in axes]
     if body.variant not in known or any(size != axis.extent for axis in whole for _, size in axis.regions):
         raise _fail(where, f"variant '{body.variant}' does not suit its tiles")
 
 
-def _check_team(where: str, nest: Nest, group: Group, tiling: Tiling, target: Target) -> None:
+def _check_team(where: str, nest: Nest, group: Group, bodies: Sequence[BodyPlan], tiling: Tiling, target: Target) -> None:
     """The steps are those of the operator's team kernel, and its scratch is large enough."""
     steps = nest.kernel.steps if nest.kernel else ()
-    if tuple(body.variant for body in group.bodies) != steps or any(body.core_loop is not None for body in group.bodies):
+    if tuple(body.variant for body in bodies) != steps or any(body.core_loop is not None for body in bodies):
         raise _fail(where, "its bodies are not the steps of its kernel")
     if group.scratch_bytes < tiling.scratch or group.scratch % target.levels["L1"].alignment:
         raise _fail(where, f"its kernel needs {tiling.scratch} bytes of scratch, {group.scratch_bytes} are given")
@@ -265,18 +314,20 @@ def _check_written_once(where: str, block: BlockPlan, group: Group) -> None:
         raise _fail(where, f"its tiles do not write every element of '{block.operand}' exactly once")
 
 
-def _check_block(where: str, block: BlockPlan, group: Group, home: Placement, target: Target) -> None:
-    wanted = 0 if home.level == "L1" else 2 if group.double_buffer and block.loops else 1
+def _check_block(where: str, block: BlockPlan, group: Group, home: str, target: Target) -> None:
+    wanted = 0 if home == "L1" else 2 if group.double_buffer and block.loops and home != NOWHERE else 1
     if len(block.slots) != wanted:
         raise _fail(where, f"'{block.operand}' has {len(block.slots)} slots, {wanted} are needed")
-    if home.level == "L1":
+    if home == "L1":
         if not block.gapless:
             raise _fail(where, f"'{block.operand}' lives in L1, but the boxes of its tiles have gaps there")
         return
     if block.box_bytes > block.bytes or block.bytes > target.costs["dma.max_bytes"]:
         raise _fail(where, f"a tile of '{block.operand}' has {block.box_bytes} bytes, its block {block.bytes}")
-    if block.stage not in (("tile", "whole") if home.level == "L3" else ("none",)):
-        raise _fail(where, f"'{block.operand}' lives in {home.level} but is staged '{block.stage}'")
+    if block.stage not in (("tile", "whole") if home == "L3" else ("none",)):
+        raise _fail(where, f"'{block.operand}' lives in {home} but is staged '{block.stage}'")
+    if block.stage == "tile" and block.loaded and block.stored and group.double_buffer:
+        raise _fail(where, f"the stage of '{block.operand}' would hold a tile on its way in and another on its way out")
     whole = math.prod(axis.extent for axis in block.axes) * block.item
     needed = {"none": 0, "tile": block.box_bytes, "whole": whole}[block.stage]
     slots = {"none": 0, "tile": wanted, "whole": 1}[block.stage]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,24 +60,42 @@ def kernel_features(tiling: Tiling, machine: Machine) -> dict[str, float]:
     """
     kernel, slower = tiling.nest.kernel, machine.target.cores / machine.cores
     tiles = math.prod(loop.count for loop in tiling.loop_plans())
+    found: defaultdict[str, float] = defaultdict(float)
     if kernel:
         sizes = tiling.sizes
         work = tiles * kernel.multiplied(sizes) if kernel.multiplied else iterations(tiling.nest.phases[0])
-        found = {f"body.{kernel.work}": float(tiles), f"iteration.{kernel.work}": work * slower}
+        found |= {f"body.{kernel.work}": float(tiles), f"iteration.{kernel.work}": work * slower}
         if kernel.transformed:
             found["transform"] = tiles * kernel.transformed(sizes) * slower
         elif len(kernel.steps) > 1:  # others copy as they go
             found["copy"] = tiles * tiling.scratch / 4 * slower
-        return found
-    all_phases: defaultdict[str, float] = defaultdict(float)
-    for phase in tiling.nest.phases:
+    for phase in () if kernel else tiling.nest.phases:
         _, share = core_loop(phase, tiling.nest, tiling.tiles, machine.cores)
         times = iterations(phase) * slower / share
-        all_phases[f"body.{phase.work}"] += tiles
-        all_phases[f"iteration.{phase.work}"] += times * (1 if phase.work.startswith("mac") else streams(phase))
+        found[f"body.{phase.work}"] += tiles
+        found[f"iteration.{phase.work}"] += times * (1 if phase.work.startswith("mac") else streams(phase))
         if len(phase.loops) > 1 and not phase.work.startswith("mac"):
-            all_phases["row"] += times / phase.loops[-1].extent
-    return dict(all_phases)
+            found["row"] += times / phase.loops[-1].extent
+    for (work, elements, runs), first in _flats(tiling, machine):
+        found[f"body.{work}"] += runs if first else 0
+        found[f"iteration.{work}"] += elements * slower
+    return dict(found)
+
+
+def _flats(tiling: Tiling, machine: Machine) -> Iterator[tuple[tuple[str, float, int], bool]]:
+    """Of every element-wise node beside the main one: work, elements of all operands, tiles; whether a barrier is before it."""
+    nest = tiling.nest
+    tiles = math.prod(loop.count for loop in tiling.loop_plans())
+    results = math.prod(loop.count for loop in tiling.loop_plans() if not loop.reduction)
+    for side, runs in ((nest.before, tiles), (nest.after, results)):
+        before: object = None
+        for flat in side:
+            if nest.continued is not None and flat is nest.after[nest.continued - len(nest.before) - 1]:
+                continue
+            elements = math.ceil(iterations(flat.plain) / runs / machine.cores) * machine.cores * runs
+            relation = flat.phase.writes[0].index, flat.phase.writes[0].view
+            yield (flat.plain.work, elements * streams(flat.plain), runs), relation != before
+            before = relation
 
 
 def compute_cycles(tiling: Tiling, machine: Machine) -> float:

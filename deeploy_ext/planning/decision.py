@@ -7,17 +7,22 @@ from dataclasses import dataclass, replace
 
 from deeploy_ext.planning.allocation import Request, bound_of, largest_gap, pack, peak
 from deeploy_ext.planning.candidates import Candidate, Candidates, Unit
-from deeploy_ext.planning.cost import Machine
 from deeploy_ext.planning.model import Problem, Solution, solve
+from deeploy_ext.planning.nest import Nest
 from deeploy_ext.planning.placement import requests_of
 from deeploy_ext.planning.search import Choice, Room
 from deeploy_ext.planning.storage import Storage
+from deeploy_ext.planning.ways import Ways
 
 NEAR = 1.002
 """What a packing may cost of a large model's solution, which is not exact itself, to be good enough."""
 
 TRIES = 3
 """Solutions that may fail to be packed before the best one that did not fail is taken."""
+
+
+Run = tuple[tuple[Nest, ...], tuple[Choice, ...]]
+"""Nests that run a step one after the other, and the choice of tiles for each."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class Setting:
     Attributes:
         units: in schedule order.
         storages: all that have a level.
-        machine: for the cost functions.
+        ways: for the searches and their cost functions.
         l1: bytes of L1 for the blocks of a nest.
         room: bytes per level for storages and staging.
         double: whether double buffering is allowed.
@@ -38,7 +43,7 @@ class Setting:
 
     units: Sequence[Unit]
     storages: Sequence[Storage]
-    machine: Machine
+    ways: Ways
     l1: int
     room: Mapping[str, int]
     double: bool
@@ -49,32 +54,29 @@ class Setting:
 
 @dataclass(frozen=True)
 class Decision:
-    """Levels and addresses of all storages; of every unit its candidate and where in L2 it stages; weighted cycles, and
-    whether the model has proven that there are no better levels."""
+    """Levels and addresses of all storages; of every unit its candidate and where in L2 it stages; weighted cycles."""
 
     levels: Mapping[str, str]
     addresses: Mapping[str, int]
     chosen: tuple[Candidate, ...]
     stages: tuple[int, ...]
     cost: int
-    proven: bool = False
 
 
-def decide(setting: Setting) -> tuple[Decision, list[tuple[Choice, ...]]] | None:
-    """The best decision found and the choices of every unit; None: not even the smallest tiles fit.
+def decide(setting: Setting) -> tuple[Decision, list[Run]] | None:
+    """The best decision found and how every unit runs; None: not even the smallest tiles fit.
 
-    Never predicts more cycles than the greedy levels or no promotion; nor, where the model is exact or was not solved to the
-    end, than the same without double buffering.
+    Never predicts more cycles than the greedy levels, or in any entry than no promotion.
     """
-    found = _all_in_l2(setting) or _solved(setting)
+    found = _solved(setting)
     if found is None:
         return None
     decision, problem = found
-    choices = [
-        problem.kinds[unit.key].choices(candidate, [decision.levels[s] for s in unit.slots])
+    runs = [
+        (unit.ways[candidate.way], problem.kinds[unit.key].choices(candidate, [decision.levels[s] for s in unit.slots]))
         for unit, candidate in zip(setting.units, decision.chosen, strict=True)
     ]
-    return decision, choices
+    return decision, runs
 
 
 def _problem(setting: Setting, homes: Sequence[tuple[Mapping[str, str], int]]) -> Problem:
@@ -86,70 +88,42 @@ def _problem(setting: Setting, homes: Sequence[tuple[Mapping[str, str], int]]) -
         known = contexts.setdefault(unit.key, {})
         for levels, stage in homes:
             own = tuple(levels[s] for s in unit.slots)
-            buffers = (setting.double,) if levels is setting.greedy else sorted({False, setting.double})
-            for double in buffers:
-                known.setdefault((own, Room(setting.l1, stage, double)))
-    kinds = {key: Candidates(unit, list(contexts[key]), setting.l1, setting.machine) for key, unit in first.items()}
-    alignment = setting.machine.target.levels["L2"].alignment
+            known.setdefault((own, Room(setting.l1, stage, setting.double)))
+    kinds = {key: Candidates(unit, list(contexts[key]), setting.l1, setting.ways) for key, unit in first.items()}
+    alignment = setting.ways.machine.target.levels["L2"].alignment
     sizes = {r.name: r.bytes for r in requests_of(setting.storages, alignment)}
-    return Problem(setting.units, kinds, setting.storages, sizes, setting.room, setting.double)
-
-
-def _all_in_l2(setting: Setting) -> tuple[Decision, Problem] | None:
-    """Everything in L2, where it fits and nothing is to be gained elsewhere."""
-    everything = dict.fromkeys((s.name for s in setting.storages), "L2")
-    if bound_of(requests_of(setting.storages, setting.machine.target.levels["L2"].alignment)) > setting.room["L2"]:
-        return None
-    problem = _problem(setting, [(everything, setting.room["L2"])])
-    decision = _packed(problem, everything)
-    return None if decision is None or _better_away(problem, decision) else (decision, problem)
-
-
-def _better_away(problem: Problem, decision: Decision) -> bool:
-    """Whether some unit would be faster if all it touches were in L3: rare, but then there is something to decide."""
-    for unit, candidate in zip(problem.units, decision.chosen, strict=True):
-        front = problem.front(unit, ("L3",) * len(unit.slots))
-        if front and front[-1].cycles < candidate.cycles:
-            return True
-    return False
+    return Problem(setting.units, kinds, setting.storages, sizes, setting.room)
 
 
 def _solved(setting: Setting) -> tuple[Decision, Problem] | None:
-    """By the model; where it was not solved to the end, without double buffering as well."""
     away = dict.fromkeys((s.name for s in setting.storages), "L3")
     everything = dict.fromkeys(away, "L2")
     room = setting.room["L2"]
     problem = _problem(setting, [(everything, room), (away, room), (setting.greedy, setting.stage)])
-    default = away if setting.default == "L3" else everything
-    found: list[Decision] = []
-    for double in (True, False) if setting.double else (False,):
-        step = replace(problem, double=double)
-        plain = _packed(step, default)
-        if plain:
-            step = replace(step, limits={e: step.cost(plain.chosen, e) for e in dict.fromkeys(u.entry for u in step.units)})
-        starts = [d for d in (plain, _packed(step, setting.greedy)) if d]
-        starts = [d for d in starts if all(step.cost(d.chosen, e) <= most for e, most in step.limits.items())]
-        best = _tightened(step, min(starts, key=lambda d: d.cost) if starts else None)
-        found += [best] if best else []
-        if best and best.proven:
-            break
-    return (min(found, key=lambda d: d.cost), problem) if found else None
+    plain = _packed(problem, away if setting.default == "L3" else everything)
+    if plain:
+        entries = dict.fromkeys(u.entry for u in problem.units)
+        problem = replace(problem, limits={entry: problem.cost(plain.chosen, entry) for entry in entries})
+    starts = [d for d in (plain, _packed(problem, setting.greedy)) if d]
+    starts = [d for d in starts if all(problem.cost(d.chosen, e) <= most for e, most in problem.limits.items())]
+    best = _tightened(problem, min(starts, key=lambda d: d.cost) if starts else None)
+    return (best, problem) if best else None
 
 
 def _tightened(problem: Problem, start: Decision | None) -> Decision | None:
     """Solves and packs; what cannot be packed is solved again with less room."""
     best, room = start, dict(problem.room)
-    for attempt in range(TRIES):
+    for _ in range(TRIES):
         solution = solve(replace(problem, room=room), Solution(start.levels, start.chosen) if start else None)
         if solution is None:
             break
         if best and problem.cost(solution.chosen) >= best.cost:
-            return replace(best, proven=solution.proven and attempt == 0)
+            return best
         found, over = _fit(problem, solution.levels)
         if found and (best is None or found.cost < best.cost):
             best = found
         if found and found.cost <= (1 if problem.exact else NEAR) * problem.cost(solution.chosen):
-            return replace(found, proven=solution.proven and attempt == 0)
+            return found
         room["L2"] -= max(over, room["L2"] // 256)
     return best
 

@@ -12,9 +12,11 @@ from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.planning.arrival import box_bytes, first_box
 from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import Machine, Transfers, compute_cycles, operand_transfers, predict
-from deeploy_ext.planning.nest import Tiling, nest_of_group, volume
+from deeploy_ext.planning.joint import join
+from deeploy_ext.planning.nest import NOWHERE, Nest, Tiling, kernel_of_group, nest_of_group, volume
 from deeploy_ext.planning.overlap import box_cycles, overlapped
 from deeploy_ext.planning.plan import KEPT, Cycles, Group, LevelUse, Placement, Plan, Traffic
+from deeploy_ext.planning.steps import Flow
 from deeploy_ext.planning.storage import lower_bound
 from deeploy_ext.planning.target import Target
 
@@ -72,23 +74,32 @@ def total_traffic(entries: Sequence[str], moved: Sequence[tuple[str, Transfers]]
     return found
 
 
+def nest_of(group: Group, calls: Sequence[Call], flow: Flow) -> Nest | None:
+    """The nest that a group runs, from its nodes and phases; None: nodes like these do not make one."""
+    if len(calls) == 1:
+        return nest_of_group(calls[0], group)
+    if not 0 <= group.main < len(calls):
+        return None
+    return join(tuple(calls), flow, kernel_of_group(calls[group.main], group))
+
+
 def group_figures(
-    call: Call, group: Group, homes: Mapping[str, Placement], program: Program, machine: Machine
+    group: Group, nest: Nest, homes: Mapping[str, Placement], flow: Flow, machine: Machine
 ) -> tuple[Transfers, Cycles]:
     """Transfers and predicted cycles of one group by itself, from its tile sizes, order, buffering, staging and arrivals."""
-    nest = nest_of_group(call, group)
     tiling = Tiling(nest, tuple(loop.tile for loop in group.loops))
     transfers = Transfers()
     for operand, block in zip(nest.operands, group.blocks, strict=True):
         moved = volume(block.axes, block.item, group.loops, group.order)
-        whole = program.values[block.value].bytes
-        transfers += operand_transfers(operand, homes[block.value].level, block.stage, moved, whole, machine.target)
+        whole = flow.program.values[block.value].bytes
+        home = homes[block.value].level if operand.loaded or operand.stored else NOWHERE
+        transfers += operand_transfers(operand, home, block.stage, moved, whole, machine.target)
         if block.arrival == KEPT:
             box = first_box(block)
             transfers += Transfers(dma_cycles=-box_cycles(block, box, machine.target), dma_bytes=-box_bytes(block, box))
     staged_whole = any(block.stage == "whole" for block in group.blocks)
     compute = compute_cycles(tiling, machine)
-    cycles = predict(compute, transfers, group.tiles, len(group.bodies), group.double_buffer, staged_whole, machine.target)
+    cycles = predict(compute, transfers, group.tiles, nest.steps, group.double_buffer, staged_whole, machine.target)
     return transfers, cycles
 
 
@@ -96,8 +107,12 @@ def with_figures(plan: Plan, program: Program, target: Target, capacity: Mapping
     """A checked plan with memory, traffic and cycles derived anew; ``capacity`` None keeps the plan's own."""
     cores = int(plan.options["cores"])
     homes = {value: placement for placement in plan.placements for value in placement.values}
-    calls = {(call.entry, call.name): call for call in program.calls}
-    made = [group_figures(calls[g.entry, g.node], g, homes, program, Machine(target, cores)) for g in plan.groups]
+    flow, calls = Flow(program), {(call.entry, call.name): call for call in program.calls}
+    made: list[tuple[Transfers, Cycles]] = []
+    for group in plan.groups:
+        nest = nest_of(group, [calls[group.entry, node] for node in group.nodes], flow)
+        assert nest is not None, "the plan was checked"
+        made.append(group_figures(group, nest, homes, flow, Machine(target, cores)))
     alone = tuple(replace(g, cycles=cycles) for g, (_, cycles) in zip(plan.groups, made, strict=True))
     groups = overlapped(alone, target)
     moved = [(g.entry, transfers) for g, (transfers, _) in zip(groups, made, strict=True)]

@@ -14,6 +14,7 @@ from itertools import product
 from ortools.sat.python import cp_model
 
 from deeploy_ext.planning.candidates import Burden, Candidate, Candidates, Unit
+from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.storage import Storage
 
 MAJOR, MAJOR_OF_MANY = 5, 3
@@ -21,6 +22,12 @@ MAJOR, MAJOR_OF_MANY = 5, 3
 
 WEIGHTS = {"step": 4, "update": 2, "infer": 1}
 """What a cycle of an entry counts: two mini-batches to an update, and now and then an inference."""
+
+
+def weighted_cycles(plan: Plan) -> int:
+    """Predicted cycles of a plan, all entries together: what a plan is judged by."""
+    return sum(WEIGHTS.get(entry, 1) * plan.cycles(entry) for entry in plan.entries)
+
 
 GRAINS = 64
 """Parts of L2 of which one is not worth a variable."""
@@ -52,7 +59,6 @@ class Problem:
         storages: all that have a level.
         sizes: aligned bytes of every storage.
         room: bytes of L2 and L3 for storages and staging.
-        double: whether double-buffered candidates count.
         limits: entry -> predicted cycles that it must not exceed.
     """
 
@@ -61,7 +67,6 @@ class Problem:
     storages: Sequence[Storage]
     sizes: Mapping[str, int]
     room: Mapping[str, int]
-    double: bool
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
@@ -71,7 +76,7 @@ class Problem:
 
     def front(self, unit: Unit, levels: tuple[str, ...]) -> list[Candidate]:
         """The candidates of a unit with these levels of its slots."""
-        return self.kinds[unit.key].front(levels, self.double)
+        return self.kinds[unit.key].front(levels)
 
     def cost(self, chosen: Sequence[Candidate], entry: str | None = None) -> int:
         """Predicted cycles of an entry, or the weighted sum of all."""

@@ -15,12 +15,20 @@ import numpy as np
 from deeploy_ext.graph.program import Call
 from deeploy_ext.operators.relations import Affine
 from deeploy_ext.operators.spec import Access, Loop, Phase, TeamKernel
-from deeploy_ext.planning.plan import AxisPlan, Group, LoopPlan
+from deeploy_ext.planning.plan import AxisPlan, Group, LoopPlan, Use
+
+NOWHERE = ""
+"""Instead of a level: the home of what lives in its tile only."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of a nest: every access to it, under one view, and whether its tiles are loaded and stored."""
+    """An operand of a nest: every access to it, under one view, and whether its tiles are loaded and stored.
+
+    ``uses`` lists the nodes and operands that it is; several when nodes of the nest share it. One that is neither loaded nor
+    stored has no place but its tile. ``overwritten``: a node computes in place of what was loaded, so that its tile must be a
+    copy.
+    """
 
     name: str
     value: str
@@ -29,18 +37,36 @@ class Operand:
     accesses: tuple[Access, ...]
     loaded: bool
     stored: bool
+    uses: tuple[Use, ...]
+    overwritten: bool = False
+
+
+@dataclass(frozen=True)
+class Flat:
+    """An element-wise node in the nest of another: its phase as its operator has it, and as it is in the nest.
+
+    It walks all elements of its operands' boxes.
+    """
+
+    call: Call
+    plain: Phase
+    phase: Phase
 
 
 @dataclass(frozen=True)
 class Nest:
-    """One or more phases of a node that share a tile nest.
+    """One or more phases of a node, the *main* one, that share a tile nest, with element-wise nodes before and behind it.
 
     Attributes:
+        call, phases: the main node and its phases.
         loops: union of the phases' loops, in order of appearance.
         splittable: for each loop, whether tiles may split it: never a *whole* loop; with several phases only a loop that
             is parallel in all of them; a parallel loop only if it appears in every written index.
         operands: in the operator's order.
         kernel: the faster body of the one phase; None: the portable bodies.
+        before, after: element-wise nodes; see :mod:`~deeploy_ext.planning.joint`.
+        continued: of those behind, the one (a place among all nodes) that needs no body, because the main one goes on from its
+            sum.
     """
 
     call: Call
@@ -49,6 +75,15 @@ class Nest:
     splittable: tuple[bool, ...]
     operands: tuple[Operand, ...]
     kernel: TeamKernel | None = None
+    before: tuple[Flat, ...] = ()
+    after: tuple[Flat, ...] = ()
+    continued: int | None = None
+
+    @property
+    def steps(self) -> int:
+        """Bodies that run on a tile, a barrier behind each."""
+        flats = len(self.before) + len(self.after) - (self.continued is not None)
+        return flats + len(self.kernel.steps if self.kernel else self.phases)
 
 
 def iterations(phase: Phase) -> int:
@@ -85,12 +120,24 @@ def nests_of(call: Call, kernels: str = "fast") -> tuple[tuple[Nest, ...], ...]:
     return tuple((make_nest(call, phases, kernel),) for kernel in kernels_of(call, kernels)) or (joint,)
 
 
+def loops_to_split(nests: Sequence[Nest]) -> tuple[Loop, ...]:
+    """The loops of more than one iteration that some way to run a node (:func:`nests_of`) can split, in order."""
+    loops = {loop.name: loop for nest in nests for loop in nest.loops}
+    fixed = {loop.name for nest in nests for loop, free in zip(nest.loops, nest.splittable, strict=True) if not free}
+    return tuple(loop for loop in loops.values() if loop.name not in fixed and loop.extent > 1)
+
+
 def nest_of_group(call: Call, group: Group) -> Nest:
     """The nest that a group of the plan runs: its phases, with the team kernel whose steps it names."""
     phases = {phase.name: phase for phase in call.invocation.operator.phases(call.invocation)}
+    return make_nest(call, tuple(phases[name] for name in group.phases), kernel_of_group(call, group))
+
+
+def kernel_of_group(call: Call, group: Group) -> TeamKernel | None:
+    """The team kernel of a group's main node; None: it has none of those that are named."""
     steps = tuple(body.variant for body in group.bodies if body.team)
     kernels = {kernel.steps: kernel for kernel in call.invocation.operator.kernels(call.invocation)} if steps else {}
-    return make_nest(call, tuple(phases[name] for name in group.phases), kernels.get(steps))
+    return kernels.get(steps)
 
 
 def make_nest(call: Call, phases: tuple[Phase, ...], kernel: TeamKernel | None = None) -> Nest:
@@ -135,11 +182,10 @@ def _operands(call: Call, phases: Sequence[Phase]) -> tuple[Operand, ...]:
         if name in accesses:
             kind = call.invocation[name]
             view = accesses[name][0].view or kind.shape or (1,)
-            found.append(
-                Operand(
-                    name, call.operands[name], kind.dtype.itemsize, view, tuple(accesses[name]), name in loaded, name in written
-                )
-            )
+            loaded_stored = name in loaded, name in written
+            uses = (Use(0, name),)
+            item = kind.dtype.itemsize
+            found.append(Operand(name, call.operands[name], item, view, tuple(accesses[name]), *loaded_stored, uses))
     return tuple(found)
 
 
@@ -201,7 +247,8 @@ class Tiling:
         full = {loop.name: (0, loop.extent) for loop in loops}
         for phase in self.nest.phases:
             for access in phase.writes:
-                view = next(o.view for o in self.nest.operands if o.name == access.operand)
+                use = Use(len(self.nest.before), access.operand)
+                view = next(o.view for o in self.nest.operands if use in o.uses)
                 for index, extent in zip(access.index, view, strict=True):
                     if index is None or len(index.terms) < 2:
                         continue

@@ -19,6 +19,13 @@ from deeploy_ext.planning.typed import typed
 SCHEMA = "deeploy_ext/plan/3"
 
 
+MAX_LOOPS = 8
+MAX_OPERANDS = 14
+MAX_PHASES = 8
+MAX_FLAT = 6
+"""What one nest can have, as the runtime's tables hold it (``NET_MAX_LOOPS`` and so on)."""
+
+
 @dataclass(frozen=True)
 class LoopPlan:
     """One loop of a tile nest; ``tile`` iterations per tile, the last tile may be smaller."""
@@ -68,12 +75,21 @@ computed, while it is computed, or not at all because that tile left it in the s
 
 
 @dataclass(frozen=True)
+class Use:
+    """What a block is to a node of its group: which node, and which of its operands."""
+
+    node: int
+    operand: str
+
+
+@dataclass(frozen=True)
 class BlockPlan:
     """An operand of a group and its L1 block.
 
     Attributes:
-        operand, value: name in the operator and in the graph.
-        loaded, stored: whether tiles are read from / written to its home.
+        uses: the operands that it is. Several where one node computes what another reads, or in place of it.
+        value: its name in the graph; of one that nodes compute in place, the one that has a home.
+        loaded, stored: whether tiles are read from / written to its home; neither: it has none, and lives in its tile only.
         item: bytes per element.
         axes: regions per axis of the operand's view.
         bytes: size of one L1 slot, aligned.
@@ -83,7 +99,7 @@ class BlockPlan:
         arrival: when the box of the first tile comes, one of :data:`ARRIVALS`.
     """
 
-    operand: str
+    uses: tuple[Use, ...]
     value: str
     loaded: bool
     stored: bool
@@ -95,6 +111,11 @@ class BlockPlan:
     stage_bytes: int
     stage_slots: tuple[int, ...]
     arrival: str = AFTER
+
+    @property
+    def operand(self) -> str:
+        """The operand that it is to the first node that uses it."""
+        return self.uses[0].operand
 
     @property
     def loops(self) -> tuple[int, ...]:
@@ -114,15 +135,23 @@ class BlockPlan:
 
 @dataclass(frozen=True)
 class BodyPlan:
-    """One phase computed on each tile: the loop the cores split (None: one core) and the chosen variant ("" or "runtime").
+    """One phase computed on each tile.
 
-    ``team``: a step of a team kernel, ``variant``, whose workers share the work out themselves.
+    Attributes:
+        core_loop: the loop that the cores split; None: one core, or see ``team`` and ``flat``.
+        variant: the chosen one, "" or "runtime"; :data:`CONTINUED`: nothing is computed.
+        team: a step of a team kernel, ``variant``, whose workers share the work out themselves.
+        node: place in the group.
+        flat: blocks of the operands of an element-wise node, what it writes first; the cores share out all elements of their
+            boxes.
     """
 
     phase: str
     core_loop: int | None
     variant: str = ""
     team: bool = False
+    node: int = 0
+    flat: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,12 +168,15 @@ class Cycles:
 class Group:
     """One tile nest.
 
-    ``order`` lists the split loops outermost first; reduction loops come last, so an output tile stays in L1 until done.
+    ``nodes`` are computed tile by tile, one after the other. The loops are those of the *main* one (its place); element-wise
+    ones before it run on every tile, those behind it on the last tile of each reduction. ``order`` lists the split loops
+    outermost first; reduction loops come last, so an output tile stays in L1 until done.
     ``drains``: the results of the nest before may still be on their way out while the first tile is computed.
     """
 
     entry: str
-    node: str
+    nodes: tuple[str, ...]
+    main: int
     bodies: tuple[BodyPlan, ...]
     loops: tuple[LoopPlan, ...]
     order: tuple[int, ...]
@@ -156,19 +188,48 @@ class Group:
     drains: bool = False
 
     @property
+    def node(self) -> str:
+        """All its nodes, as reports name them."""
+        return "+".join(self.nodes)
+
+    @property
+    def behind(self) -> int:
+        """The main node's last body, beside which worker 0 prepares what comes next; later ones run where reductions end."""
+        return max(i for i, body in enumerate(self.bodies) if body.node == self.main)
+
+    @property
+    def computed(self) -> tuple[BodyPlan, ...]:
+        """The bodies that are emitted."""
+        return tuple(body for body in self.bodies if body.variant != CONTINUED)
+
+    def chain(self, place: int) -> int:
+        """How many element-wise bodies, of those computed, go on with the elements of the one at a place, without a barrier."""
+        bodies, found = self.computed, 0
+        if bodies[place].flat:
+            axes = self.blocks[bodies[place].flat[0]].axes
+            for body in bodies[place + 1 :]:
+                if not body.flat or self.blocks[body.flat[0]].axes != axes:
+                    break
+                found += 1
+        return found
+
+    @property
     def team(self) -> bool:
         """Whether a team kernel computes it."""
         return any(body.team for body in self.bodies)
 
     @property
     def phases(self) -> tuple[str, ...]:
-        """Its phases, each once, in order."""
-        return tuple(dict.fromkeys(body.phase for body in self.bodies))
+        """The phases of its main node, each once, in order."""
+        return tuple(dict.fromkeys(body.phase for body in self.bodies if body.node == self.main))
 
     @property
     def tiles(self) -> int:
         return math.prod(self.loops[i].count for i in self.order)
 
+
+CONTINUED = "continued"
+"""Variant of the body of a node that adds to a sum what the group's main node goes on with instead."""
 
 CONTIGUOUS = "contiguous"
 """The layout of a tensor in C order without border or gaps; the only one that the emitted tables express so far."""
@@ -250,6 +311,11 @@ class Plan:
     def entry(self, name: str) -> tuple[Group, ...]:
         """Groups of one entry in execution order."""
         return tuple(g for g in self.groups if g.entry == name)
+
+    @property
+    def schedule(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Entry and nodes of every schedule position: a node may take several groups that follow each other."""
+        return tuple(dict.fromkeys((g.entry, g.nodes) for g in self.groups))
 
     def cycles(self, entry: str) -> int:
         """Predicted cycles of one execution of an entry."""

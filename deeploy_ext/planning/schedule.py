@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Call, Program, root
+from deeploy_ext.planning.steps import Flow, single_steps
 from deeploy_ext.planning.storage import lower_bound, storages_of
 
 WINDOW = 48
@@ -82,7 +83,7 @@ def in_order(program: Program, order: Sequence[tuple[str, str]]) -> Program:
 
 def live_peak(program: Program) -> int:
     """Largest sum of live bytes over the program's order."""
-    _, storages = storages_of(program)
+    _, storages = storages_of(Flow(program), single_steps(program))
     return lower_bound({s.name: (s.bytes, s.first, s.last) for s in storages})
 
 

@@ -15,11 +15,19 @@ from deeploy_ext.planning.plan import AxisPlan, Cycles, LoopPlan, gapless
 
 @dataclass(frozen=True)
 class Room:
-    """What a nest may use: bytes of L1 arena, bytes of L2 for staging, whether double buffering is allowed."""
+    """What a nest may use: bytes of L1 arena, bytes of L2 for staging, whether double buffering is allowed.
+
+    ``eager``: it is taken wherever a nest has several tiles, whether it pays or not.
+    """
 
     l1: int
     stage: int
     double_buffer: bool
+    eager: bool = False
+
+    def rank(self, choice: Choice) -> tuple[bool, int]:
+        """The smaller the better."""
+        return self.eager and not choice.double_buffer, choice.cycles.total
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,12 @@ class Choice:
     stage_bytes: int
     transfers: Transfers
     cycles: Cycles
+
+    @property
+    def keeps_stages(self) -> bool:
+        """Whether no stage has to hold a tile on its way in and another on its way out."""
+        both = {o.name for o in self.tiling.nest.operands if o.loaded and o.stored}
+        return not (self.double_buffer and any(self.stages[name] == "tile" for name in both))
 
 
 @dataclass(frozen=True)
@@ -85,9 +99,11 @@ def ladder(loop: Loop) -> list[int]:
 
 
 class NestSearch:
-    """Search over the tilings of one nest; ``homes`` gives the level of every operand, ``whole`` the bytes of its tensor.
+    """Search over the tilings of one nest.
 
-    ``like`` is a search of an equal nest with other homes: what does not depend on homes is taken from there.
+    ``homes`` gives the level of every operand, ``whole`` the bytes of its tensor, ``largest`` the most iterations that a
+    tile may have of some loops; a nest that cannot split such a loop has no tiling. ``like`` is a search of an equal nest with
+    other homes: what does not depend on homes is taken from there.
     """
 
     def __init__(
@@ -96,14 +112,24 @@ class NestSearch:
         homes: Mapping[str, str],
         whole: Mapping[str, int],
         machine: Machine,
+        largest: Mapping[str, int] | None = None,
         like: NestSearch | None = None,
     ) -> None:
         self.nest, self.homes, self.whole, self.machine = nest, homes, whole, machine
-        self.ladders = [ladder(loop) if free else [loop.extent] for loop, free in zip(nest.loops, nest.splittable, strict=True)]
+        most = [(largest or {}).get(loop.name, loop.extent) for loop in nest.loops]
+        self.possible = all(
+            free or limit >= loop.extent for loop, free, limit in zip(nest.loops, nest.splittable, most, strict=True)
+        )
+        self.ladders = [
+            [size for size in ladder(loop) if size <= limit] or [limit] if free else [loop.extent]
+            for loop, free, limit in zip(nest.loops, nest.splittable, most, strict=True)
+        ]
         self._depends = {o.name: _loops_of(o, nest) for o in nest.operands}
         self._axes: dict[tuple[str, int, tuple[int, ...]], AxisPlan] = like._axes if like else {}
         self._shapes: dict[tuple[int, ...], Shape | None] = like._shapes if like else {}
-        self._worth: dict[tuple[int, ...], tuple[float, float]] = like._worth if like else {}
+        near = frozenset(name for name, home in homes.items() if home == "L1")
+        self._worths: dict[frozenset[str], dict[tuple[int, ...], tuple[float, float]]] = like._worths if like else {}
+        self._worth = self._worths.setdefault(near, {})
         self._moves: dict[tuple[str, str, Volume], Transfers] = {}
         self._found: dict[tuple[tuple[int, ...], bool], Choice | None] = {}
 
@@ -123,7 +149,7 @@ class NestSearch:
 
     def best(self, room: Room) -> Choice | None:
         """The cheapest choice found that fits; None when not even the smallest tile does."""
-        found = self._descend(room)
+        found = self._descend(room) if self.possible else None
         return self._improve(found, room) if found else None
 
     def _descend(self, room: Room) -> Choice | None:
@@ -155,7 +181,7 @@ class NestSearch:
             rungs = [sizes.index(tile) for sizes, tile in zip(self.ladders, best.tiling.tiles, strict=True)]
             for neighbour in self._neighbours(rungs):
                 found = self._fitting(neighbour, room)
-                if found is not None and found.cycles.total < best.cycles.total:
+                if found is not None and room.rank(found) < room.rank(best):
                     best, improved = found, True
                     break
         return best
@@ -182,7 +208,7 @@ class NestSearch:
             choice = self._found[tiles, double]
             if choice is not None:
                 found.append(choice)
-        return min(found, key=lambda c: c.cycles.total) if found else None
+        return min(found, key=room.rank) if found else None
 
     def _cheapest_stage(self, tiles: tuple[int, ...], double: bool, room: Room) -> Choice | None:
         options = [self._tile_stages()]
@@ -190,7 +216,7 @@ class NestSearch:
             options.append({name: "whole" if stage == "tile" else stage for name, stage in options[0].items()})
         made = [self._choice(tiles, Room(room.l1, room.stage, double), stages) for stages in options]
         largest = self.machine.target.costs["dma.max_bytes"]
-        found = [c for c in made if c is not None and c.largest_block <= largest]
+        found = [c for c in made if c is not None and c.largest_block <= largest and c.keeps_stages]
         fit = [c for c in found if c.l1_bytes <= room.l1 and c.stage_bytes <= room.stage]
         return min(fit, key=lambda c: c.cycles.total) if fit else None
 
@@ -213,7 +239,7 @@ class NestSearch:
         transfers = self._transfers(shape.orders[order], stages)
         target = self.machine.target
         whole = "whole" in stages.values()
-        cycles = predict(shape.compute, transfers, shape.count, self.steps, double, whole, target)
+        cycles = predict(shape.compute, transfers, shape.count, self.nest.steps, double, whole, target)
         return Choice(
             shape.tiling,
             order,
@@ -226,11 +252,6 @@ class NestSearch:
             transfers,
             cycles,
         )
-
-    @property
-    def steps(self) -> int:
-        """Bodies that a tile runs, one after the other."""
-        return len(self.nest.kernel.steps) if self.nest.kernel else len(self.nest.phases)
 
     def shape(self, tiles: tuple[int, ...]) -> Shape | None:
         """A tiling with all that follows from it; None: it would write what it does not compute."""
@@ -255,7 +276,7 @@ class NestSearch:
             return Block(0, 0, 0, 0)
         levels = self.machine.target.levels
         box = max(1, math.prod(axis.largest for axis in axes)) * operand.item
-        slots = 2 if double and any(axis.loops for axis in axes) else 1
+        slots = 2 if double and any(axis.loops for axis in axes) and (operand.loaded or operand.stored) else 1
         stage_bytes = {"none": 0, "tile": levels["L2"].align(box), "whole": levels["L2"].align(self.whole[operand.name])}[stage]
         return Block(levels["L1"].align(box), slots, stage_bytes, {"none": 0, "tile": slots, "whole": 1}[stage])
 

@@ -53,14 +53,14 @@ CASES: tuple[Case, ...] = (
     _conv("with channels of another image", "channel", kernel=(2, 5, 3, 3)),
     _conv("whose kernel_shape is another", "kernel_shape", kernel_shape=[2, 2]),
     _conv("with strides of one axis", "strides", strides=[1]),
-    _conv("in one dimension", "rank", kernel=(2, 2, 3)),
+    _conv("of other rank", "rank", kernel=(2, 2, 3)),
     _case("BatchNormalization of other channels", _batch_norm(7), "node (BatchNormalization)", "(7,)"),
     _case("Reshape to another size", lambda: one("Reshape", IMAGE, _shape(1, 2, 7, 5)), "node (Reshape)", "as many elements"),
     _case("Reshape with two unknowns", lambda: one("Reshape", IMAGE, _shape(1, 2, -1, -1)), "node (Reshape)", "-1"),
     _case("Flatten beyond the rank", lambda: one("Flatten", IMAGE, axis=7), "node (Flatten)", "axis"),
     _case("ReduceSum beyond the rank", lambda: one("ReduceSum", IMAGE, _axes(9)), "node (ReduceSum)", "axis"),
     _case("Add of shapes that do not match", lambda: one("Add", IMAGE, weight("w", 3)), "node (Add)", "(3,)"),
-    _case("MaxPool that rounds up", lambda: one("MaxPool", IMAGE, kernel_shape=[2, 2], ceil_mode=1), "MaxPool"),
+    _case("AveragePool that rounds up", lambda: one("AveragePool", IMAGE, kernel_shape=[2, 2], ceil_mode=1), "AveragePool"),
     _case("GlobalAveragePool of no image", lambda: one("Flatten", IMAGE), "pool (GlobalAveragePool)"),
 )
 

@@ -70,7 +70,7 @@ CASES: tuple[Case, ...] = (
     _shaped("a zero feature", lambda g: g.input[0].CopyFrom(info("x", [1, 0])), "'x'", "axis 1", "fixed"),
     _shaped("two inputs", lambda g: g.input.append(info("z", [1, 4])), "'x', 'z'", "one input"),
     _shaped("two predictions", lambda g: g.output.append(info("r", [1, 5])), "'r'", "one output"),
-    _shaped("a prediction of rank 3", lambda g: g.input[0].CopyFrom(info("x", [1, 1, 4])), "Gemm"),
+    _shaped("a prediction of rank 3", lambda g: g.input[0].CopyFrom(info("x", [1, 1, 4])), "scores"),
     _case("without loss", OWN[:2], "--loss cross_entropy", "mse"),
     _case("unknown loss", (*OWN[:3], "hinge"), "--loss", "hinge", "mse"),
     _case("loss of a test network", ("-t", "TinyCNN", "--loss", "mse"), "--loss", "TinyCNN", build=lambda folder: None),

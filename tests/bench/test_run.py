@@ -29,7 +29,7 @@ def shapes(tmp_path: Path) -> str:
     return str(file)
 
 
-@pytest.mark.parametrize("options", [[], ["--kernels", "portable"], ["--l1", "16000", "--db"]])
+@pytest.mark.parametrize("options", [[], ["--kernels", "portable"], ["--l1", "17280", "--db"]])
 def test_all_kinds_of_layers_are_right(shapes: str, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--engine", "host", "--shapes", shapes, *options]) == 0
     output = capsys.readouterr().out

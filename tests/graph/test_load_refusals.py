@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from training_directory import write_arrays, write_directory
 
 from deeploy_ext.errors import BadInputError
-from deeploy_ext.graph.load import LoadOptions, list_networks, load
+from deeploy_ext.graph.load import LoadOptions, load
 from deeploy_ext.training.task import TrainingTask
 
 Edit = Callable[[Path], None]
@@ -211,10 +211,3 @@ def test_bad_test_networks(tmp_path: Path, build: str, settings: str, expected: 
     (tmp_path / "test.toml").write_text(settings)
     with pytest.raises(BadInputError, match=expected):
         load(str(tmp_path))
-
-
-def test_list() -> None:
-    infos = {info.name: info for info in list_networks()}
-    assert {"ResNet8", "SimpleMLP", "TinyAutoencoder", "TinyCNN", "TinySeparable"} <= set(infos)
-    assert infos["ResNet8"].parameters == 78042
-    assert all(info.description for info in infos.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import TrainingTask, Trajectory
 
-NETWORKS = sorted(network_folders())
+LARGE = ("MobileNetV1",)
+NETWORKS = [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in sorted(network_folders())]
 
 
 @functools.cache
@@ -40,21 +42,27 @@ def test_the_golden_run_repeats_and_agrees_with_itself(run: Run) -> None:
     assert identical(golden, run_golden(task)) is None
 
 
+def _weighty(golden: Trajectory) -> float:
+    """Share of gradients that are not zero but for rounding, as those of a bias before batch normalisation are."""
+    largest = [max(float(np.abs(gradient).max()) for gradient in row.values()) for row in golden.gradients]
+    found = [np.abs(g).max() > 1e-5 * top for row, top in zip(golden.gradients, largest, strict=True) for g in row.values()]
+    return sum(found) / len(found)
+
+
 def test_no_update_fails(run: Run) -> None:
     task, golden, measured = run
     for step in measured.parameters:
         step.update({name: task.initial[name] for name in step})
     parameters = compare(task, golden, measured).parameters
     # a weight whose golden update is itself below rounding may pass, no other
-    assert parameters.errors >= 0.8 * parameters.total
+    assert parameters.errors >= 0.8 * _weighty(golden) * parameters.total
 
 
 def test_each_weight_alone_without_update_fails(run: Run) -> None:
     task, golden, _ = run
     for parameter in task.parameters:
-        measured = copy.deepcopy(golden)
-        for step in measured.parameters:
-            step[parameter.weight] = task.initial[parameter.weight]
+        still = {parameter.weight: task.initial[parameter.weight]}
+        measured = replace(golden, parameters=[{**step, **still} for step in golden.parameters])
         moved = np.abs(golden.parameters[0][parameter.weight] - task.initial[parameter.weight]).max()
         rounding = np.spacing(np.abs(golden.parameters[0][parameter.weight]).max())
         if moved > 3 * rounding:
@@ -69,8 +77,8 @@ def test_flipped_signs_fail(run: Run) -> None:
     for gradients in measured.gradients:
         gradients.update({name: -value for name, value in gradients.items()})
     verdict = compare(task, golden, measured)
-    assert verdict.parameters.errors >= 0.8 * verdict.parameters.total
-    assert verdict.gradients.errors >= 0.8 * verdict.gradients.total
+    assert verdict.parameters.errors >= 0.8 * _weighty(golden) * verdict.parameters.total
+    assert verdict.gradients.errors >= 0.8 * _weighty(golden) * verdict.gradients.total
 
 
 def test_one_tile_missing_fails(run: Run) -> None:
@@ -78,12 +86,12 @@ def test_one_tile_missing_fails(run: Run) -> None:
     task, golden, _ = run
     scale = max(float(np.abs(gradient).max()) for gradient in golden.gradients[-1].values())
     for parameter in task.parameters:
-        measured = copy.deepcopy(golden)
-        gradient = measured.gradients[-1][parameter.weight].copy()
+        gradient = golden.gradients[-1][parameter.weight].copy()
         rows = max(1, gradient.shape[0] // 4)
         lost = np.abs(gradient[:rows]).max()
         gradient[:rows] = 0
-        measured.gradients[-1][parameter.weight] = gradient
+        last = {**golden.gradients[-1], parameter.weight: gradient}
+        measured = replace(golden, gradients=[*golden.gradients[:-1], last])
         if lost > 2e-3 * np.abs(golden.gradients[-1][parameter.weight]).max() + 2e-6 * scale:
             assert compare(task, golden, measured).gradients.errors == 1, parameter.weight
 

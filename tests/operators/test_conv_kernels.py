@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deeploy_ext.bench.cases import Case, output_types
+from deeploy_ext.bench.cases import Case
 from deeploy_ext.bench.task import bench_task
 from deeploy_ext.codegen.emit import emit
 from deeploy_ext.engines.host import HostEngine
@@ -46,7 +46,7 @@ def geometries(count: int, seed: int) -> list[Case]:
         ]
         x, w = (draw.choice((1, 1, 1, 3)), group * ci, *image), (group * co, ci, kernel, kernel)
         attributes = {"strides": [stride] * 2, "pads": pads, "group": group}
-        (y,) = output_types(OPERATORS["Conv"], {"X": x, "W": w}, attributes)
+        (y,) = Case("", OPERATORS["Conv"], {"X": x, "W": w}, attributes).results
         forward = {"X": x, "W": w, "B": w[:1]} if draw.random() < 0.5 else {"X": x, "W": w}
         given = {"Conv": forward, "ConvGradX": {"dY": y.shape, "W": w, "X": x}, "ConvGradW": {"dY": y.shape, "X": x, "W": w}}
         cases += [Case(f"layer {number}", OPERATORS[name], inputs, attributes) for name, inputs in given.items()]

@@ -1,175 +1,146 @@
-"""The joint planner: as good as every assignment tried one by one, never worse than what it replaces, always a sound plan."""
+"""Nests of several nodes: which may be joined, what stays in the tile; any chain of operators gives a plan that holds."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise, product
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deeploy_ext.errors import InfeasibleError
 from deeploy_ext.graph.lower import lower
-from deeploy_ext.graph.program import Program
-from deeploy_ext.planning.candidates import Candidates, Unit, units_of
-from deeploy_ext.planning.code_size import code_bytes
-from deeploy_ext.planning.cost import Machine
-from deeploy_ext.planning.model import EXACT, WEIGHTS, Problem, Solution, solve
-from deeploy_ext.planning.plan import Plan
-from deeploy_ext.planning.planner import PlanOptions, _Planner, make_plan
-from deeploy_ext.planning.schedule import scheduled
-from deeploy_ext.planning.search import Room
-from deeploy_ext.planning.storage import storages_of
+from deeploy_ext.graph.program import Call
+from deeploy_ext.planning.check import PlanError, check_plan
+from deeploy_ext.planning.joint import flat_phase, join
+from deeploy_ext.planning.plan import CONTINUED, Group, Plan
+from deeploy_ext.planning.steps import Flow, Step, ordered, single_steps
 from deeploy_ext.training.network import NetworkBuilder
 from deeploy_ext.training.task import TrainingSpec, TrainingTask
-from support import GAP9, planned, task_from, task_of
+from support import FIXED_L1, Made, planned, task_from, task_of
 
-L1 = 60_000
-
-
-def small_problem(program: Program, first: int, count: int, room: int, *, double: bool = True) -> Problem:
-    """Some nodes in a row of a program, with what they touch, and little L2."""
-    owner, storages = storages_of(program)
-    units = [replace(u, first=i, last=i) for i, u in enumerate(units_of(program, owner, "fast")[first : first + count])]
-    used = {name for unit in units for name in unit.slots}
-    kept = [replace(s, first=max(s.first - first, 0), last=min(s.last - first, count - 1)) for s in storages if s.name in used]
-    kinds: dict[Any, Candidates] = {}
-    for unit in units:
-        contexts = [((level,) * len(unit.slots), Room(L1, room, double)) for level in ("L2", "L3")]
-        kinds[unit.key] = Candidates(unit, contexts, L1, Machine(GAP9, 8))
-    sizes = {s.name: -(-s.bytes // 8) * 8 for s in kept}
-    return Problem(units, kinds, kept, sizes, {"L2": room, "L3": 8_000_000}, double)
+SPEC = TrainingSpec(steps=1, accumulation=2, learning_rate=0.05, seed=3)
 
 
-def cheapest(problem: Problem) -> int | None:
-    """Every assignment of levels, tried one by one."""
-    names = [s.name for s in problem.storages]
-    found = (problem.choose(dict(zip(names, levels, strict=True))) for levels in product(("L2", "L3"), repeat=len(names)))
-    return min((problem.cost(chosen) for chosen in found if chosen), default=None)
+def chain_of(layers: list[str], channels: int = 4, size: int = 5) -> TrainingTask:
+    """Layers one after the other, each on the result of the one before; "add" adds the result of two layers before."""
+    net = NetworkBuilder(11)
+    x = before = net.input("image", (2, channels, size, size))
+    for i, kind in enumerate(layers):
+        name, last = f"{kind}{i}", x
+        if kind == "conv":
+            x = net.node("Conv", name, [x, net.weight(f"{name}_w", (channels, channels, 3, 3), channels)], pads=[1, 1, 1, 1])
+        elif kind == "bn":
+            x = net.batch_norm(name, x, channels)
+        elif kind == "add":
+            x = net.add(name, x, before)
+        else:
+            x = net.relu(name, x)
+        before = last
+    return task_from(net.model("chain", net.dense("classifier", net.pool("pool", x), (channels, 3)), [2, 3]), SPEC)
 
 
-@pytest.mark.parametrize("net", ["SimpleMLP", "TinySeparable", "TinyAutoencoder"])
-@pytest.mark.parametrize("share", [0.03, 0.3, 0.7, 1.0])
-def test_a_small_problem_is_solved_to_the_optimum(net: str, share: float) -> None:
-    program = lower(task_of(net))
-    total = sum(s.bytes for s in small_problem(program, 0, 5, 1).storages)
-    problem = small_problem(program, 0, 5, int(total * share))
-    best, solution = cheapest(problem), solve(problem, None)
-    assert (solution and problem.cost(solution.chosen)) == best
-    assert solution is None or (solution.proven and solution.bound == best)
+def program_of(layers: list[str]) -> tuple[Flow, dict[str, Call]]:
+    program = lower(chain_of(layers))
+    return Flow(program), {call.name: call for call in program.calls if call.entry == "step"}
 
 
-def test_what_it_starts_from_is_never_lost() -> None:
-    problem = small_problem(lower(task_of("SimpleMLP")), 0, 5, 6_000)
-    levels = dict.fromkeys((s.name for s in problem.storages), "L3")
-    chosen = problem.choose(levels)
-    assert chosen
-    kept = solve(problem, Solution(levels, chosen), effort=0.0)
-    assert kept and problem.cost(kept.chosen) <= problem.cost(chosen)
+def test_a_flat_node_takes_the_relation_of_its_neighbour_and_what_is_between_stays() -> None:
+    flow, calls = program_of(["conv", "bn", "relu", "conv"])
+    nest = join((calls["bn1"], calls["relu2"]), flow)
+    assert nest is not None and [flat.call.name for flat in nest.after] == ["relu2"]
+    assert flow.internal((calls["bn1"], calls["relu2"])) == {calls["bn1"].operands["Y"]}
+    block = next(o for o in nest.operands if o.value == calls["relu2"].operands["y"])
+    assert [use.operand for use in block.uses] == ["Y", "x", "y"] and block.stored and not block.loaded
+    assert nest.splittable == (True, False, False)
 
 
-@pytest.mark.parametrize("net", ["TinyCNN", "SimpleMLP"])
-def test_fronts_are_what_the_cost_functions_say(net: str) -> None:
-    """A candidate's bytes and cycles, summed from columns, are those of the choice that it becomes."""
-    problem = small_problem(lower(task_of(net)), 0, 12, 20_000)
-    for unit in problem.units:
-        for levels in product(("L2", "L3"), repeat=min(len(unit.slots), 3)):
-            full = (*levels, *("L2",) * (len(unit.slots) - len(levels)))
-            front = problem.front(unit, full)
-            assert [c.stage for c in front] == sorted({c.stage for c in front})
-            assert [c.cycles for c in front] == sorted({c.cycles for c in front}, reverse=True)
-            for candidate in front:
-                choices = problem.kinds[unit.key].choices(candidate, full)
-                assert sum(c.cycles.total for c in choices) == candidate.cycles
-                assert max(c.stage_bytes for c in choices) == candidate.stage
-                assert max(c.l1_bytes for c in choices) == candidate.l1 <= L1
+def test_a_value_that_others_read_is_stored_too() -> None:
+    flow, calls = program_of(["conv", "relu", "bn", "add"])
+    step = calls["relu1"], calls["bn2"]
+    nest = join(step, flow)
+    assert nest is not None and not flow.internal(step)
+    assert next(o for o in nest.operands if o.value == calls["relu1"].operands["y"]).stored
 
 
-def test_a_burden_is_never_too_small() -> None:
-    problem = small_problem(lower(task_of("TinyCNN")), 0, 20, 20_000)
-    for unit in problem.units:
-        kind: Candidates = problem.kinds[unit.key]
-        here = ["L2"] * len(unit.slots)
-        cycles, stage = kind.front(tuple(here), True)[-1].cycles, 0
-        for slot in range(len(unit.slots)):
-            here[slot] = "L3"
-            cycles, stage = cycles + kind.burden(slot).cycles, stage + kind.burden(slot).stage
-            assert min(c.cycles for c in kind.front(tuple(here), True) if c.stage <= stage) <= cycles
+def test_two_nodes_with_loops_of_their_own_are_not_joined() -> None:
+    flow, calls = program_of(["conv", "bn"])
+    assert join((calls["conv0"], calls["bn1"]), flow) is None
 
 
-@st.composite
-def networks(draw: st.DrawFn) -> TrainingTask:
-    """Chains of dense layers and convolutions, some with a residual addition."""
-    net = NetworkBuilder(draw(st.integers(0, 99)))
-    if draw(st.booleans()):
-        sizes = draw(st.lists(st.integers(3, 90), min_size=2, max_size=4))
-        x = net.input("image", [1, sizes[0]])
-        for i, pair in enumerate(pairwise(sizes)):
-            x = net.relu(f"relu{i}", net.dense(f"dense{i}", x, pair))
-        features = sizes[-1]
-    else:
-        channels, edge = draw(st.integers(1, 6)), draw(st.integers(4, 14))
-        x = net.conv("first", net.input("image", [1, 2, edge, edge]), (2, channels), 3, pad=1)
-        for i in range(draw(st.integers(0, 1))):
-            x = net.add(f"add{i}", x, net.relu(f"relu{i}", net.conv(f"conv{i}", x, (channels, channels), 3, pad=1)))
-        x = net.pool("pool", x)
-        features = channels
-    return task_from(net.model("random", net.dense("classifier", x, (features, 3)), [1, 3]), TrainingSpec())
+def test_a_halo_is_no_place_for_a_node_before() -> None:
+    flow, calls = program_of(["bn", "relu", "conv"])
+    assert join((calls["relu1"], calls["conv2"]), flow) is None
 
 
-def weighted(plan: Plan) -> int:
-    return sum(WEIGHTS[entry] * plan.cycles(entry) for entry in plan.entries)
+def test_a_gradient_goes_on_from_its_buffer() -> None:
+    flow, calls = program_of(["conv"])
+    weight = next(call for name, call in calls.items() if name.endswith("/W"))
+    accumulate = next(call for call in calls.values() if call.operands.get("value") == weight.operands["dW"])
+    nest = join((weight, accumulate), flow)
+    assert nest is not None and nest.continued == 1
+    buffer = next(o for o in nest.operands if o.value == accumulate.operands["buffer"])
+    assert buffer.loaded and buffer.stored and {use.operand for use in buffer.uses} >= {"dW", "value", "buffer_out"}
 
 
-def decided(program: Program, options: PlanOptions) -> dict[str, int]:
-    """Cycles of every entry as decided, before nests overlap and tensors move into L1."""
-    _, _, choices, _ = _Planner(program, GAP9, options)._decided()
-    found: dict[str, int] = {}
-    for call, chosen in zip(program.calls, choices, strict=True):
-        found[call.entry] = found.get(call.entry, 0) + sum(choice.cycles.total for choice in chosen)
-    return found
+def test_which_operators_are_flat_follows_from_their_phases() -> None:
+    program = lower(task_of("TinyCNN"))
+    kinds = {(call.invocation.operator.op_type, flat_phase(call) is not None) for call in program.calls}
+    assert {kind for kind, flat in kinds if flat} == {"Add", "InPlaceAccumulatorV2", "Relu", "ReluGrad", "SGD"}
 
 
-@settings(max_examples=8, deadline=None)
-@given(networks(), st.floats(0.02, 1.0), st.integers(18_000, 60_000))
-def test_a_random_network_is_planned_soundly_and_never_worse(task: TrainingTask, share: float, l1: int) -> None:
-    program = scheduled(lower(task))
-    code = GAP9.reserved(8, code_bytes(program, GAP9, "fast"))["L2"]
-    _, storages = storages_of(program)
-    options: dict[str, Any] = {"l1": l1, "l2": code + 64 + int(share * sum(s.bytes for s in storages))}
-    try:
-        planned(task, **options, double_buffer=True)
-    except InfeasibleError:
-        with pytest.raises(InfeasibleError):
-            make_plan(program, GAP9, PlanOptions(**options, planner="greedy"))
-        return
-    joint = planned(task, **options, double_buffer=True, promote=True).plan
-    cycles = {
-        "joint": decided(program, PlanOptions(**options, double_buffer=True, promote=True)),
-        "single": decided(program, PlanOptions(**options, promote=True)),
-        "greedy": decided(program, PlanOptions(**options, double_buffer=True, promote=True, planner="greedy")),
-        "plain": decided(program, PlanOptions(**options, double_buffer=True)),
+def test_nodes_between_which_another_must_run_cannot_be_ordered() -> None:
+    flow, calls = program_of(["conv", "bn", "relu", "conv", "add"])
+    single = [step for step in single_steps(flow.program) if step[0].name not in ("relu2", "add4") or step[0].entry != "step"]
+    joined: Step = (calls["relu2"], calls["add4"])
+    assert ordered([*single, joined], flow, flow.dependencies()) is None
+    whole = ordered(single_steps(flow.program), flow, flow.dependencies())
+    assert whole == single_steps(flow.program)
+
+
+LAYERS = st.lists(st.sampled_from(["conv", "bn", "relu", "add"]), min_size=1, max_size=5)
+
+
+@settings(max_examples=12, deadline=None)
+@given(LAYERS, st.integers(400, 3000), st.booleans(), st.booleans())
+def test_any_chain_gives_a_plan_that_holds_and_is_no_slower(layers, l1, promote, double_buffer) -> None:
+    task = chain_of(layers)
+    options = {"l1": FIXED_L1 + l1, "promote": promote, "double_buffer": double_buffer}
+    joint, single = (planned(task, groups=groups, **options).plan for groups in ("joint", "single"))
+    assert all(len(group.nodes) == 1 for group in single.groups)
+    assert sum(map(joint.cycles, joint.entries)) <= sum(map(single.cycles, single.entries))
+    placed = {value for placement in joint.placements for value in placement.values}
+    for group in joint.groups:
+        for block in group.blocks:
+            assert (block.loaded or block.stored) <= (block.value in placed)
+
+
+@pytest.fixture(scope="module")
+def made() -> Made:
+    return planned(task_of("TinyCNN"), promote=True)
+
+
+def changed(plan: Plan, group: Group, **changes: object) -> Plan:
+    return replace(plan, groups=tuple(replace(g, **changes) if g is group else g for g in plan.groups))  # type: ignore[arg-type]
+
+
+def test_faults_of_joint_groups_are_found(made: Made) -> None:
+    plan = made.plan
+    joint = next(g for g in plan.groups if len(g.nodes) > 1 and g.main == 0 and g.bodies[-1].flat)
+    continued = next(g for g in plan.groups if any(body.variant == CONTINUED for body in g.bodies))
+    faults = {
+        "another main node": changed(plan, joint, main=1),
+        "nodes swapped": changed(plan, joint, nodes=joint.nodes[::-1]),
+        "a body is missing": changed(plan, joint, bodies=joint.bodies[:-1]),
+        "other operands": changed(plan, joint, bodies=(*joint.bodies[:-1], replace(joint.bodies[-1], flat=(0, 0)))),
+        "a sum that is added again": changed(
+            plan,
+            continued,
+            bodies=tuple(replace(b, variant="" if b.variant == CONTINUED else b.variant) for b in continued.bodies),
+        ),
+        "a result that is not stored": changed(plan, joint, blocks=tuple(replace(b, stored=False) for b in joint.blocks)),
     }
-    totals = {name: sum(WEIGHTS[entry] * one for entry, one in each.items()) for name, each in cycles.items()}
-    assert totals["joint"] <= totals["greedy"]
-    assert len(program.calls) > EXACT or totals["joint"] <= totals["single"]
-    assert all(cycles["joint"][entry] <= most for entry, most in cycles["plain"].items())
-    for use in joint.memory.values():
-        assert use.lower_bound <= use.used <= use.capacity
-    assert joint.to_json() == make_plan(program, GAP9, PlanOptions(**options, double_buffer=True, promote=True)).to_json()
-
-
-def test_little_l2_costs_resnet8_less_than_the_greedy_planner_wants() -> None:
-    options: dict[str, Any] = {"promote": True, "double_buffer": True, "l2": 256 * 1024}
-    greedy = planned(task_of("ResNet8"), **options, planner="greedy").plan
-    joint = planned(task_of("ResNet8"), **options).plan
-    assert joint.cycles("step") < 0.98 * greedy.cycles("step")
-    assert weighted(joint) < weighted(greedy)
-
-
-def test_units_of_equal_nodes_are_of_one_kind() -> None:
-    program = lower(task_of("ResNet8"))
-    units: tuple[Unit, ...] = units_of(program, storages_of(program)[0], "fast")
-    assert len(units) == len(program.calls) > 1.5 * len({unit.key for unit in units})
+    check_plan(made.program, plan)
+    for name, fault in faults.items():
+        with pytest.raises(PlanError):
+            check_plan(made.program, fault)
+            pytest.fail(name)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import onnxruntime
-from double_precision import evaluator, one_node
+from double_precision import one_node
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deeploy_ext.operators.spec import MICROSOFT, OWN
 from deeploy_ext.training.functions import function_proto
+from deeploy_ext.workshop.double_precision import evaluator
 
 PROTOS = [
     proto

@@ -11,12 +11,13 @@
 
 #include "pmsis.h"
 
-#define NET_RUNTIME_BYTES 5120 /* L1 that the walker uses; as in target.toml */
+#define NET_RUNTIME_BYTES 6400 /* L1 that the walker uses; as in target.toml */
 #define NET_SLOT_UNIT 8u       /* slots in L1 are aligned to so many bytes, and numbered in them */
 #define NET_MAX_LOOPS 8
 #define NET_MAX_RANK 4
-#define NET_MAX_OPERANDS 10
-#define NET_MAX_PHASES 4 /* and steps */
+#define NET_MAX_OPERANDS 14
+#define NET_MAX_PHASES 8 /* and steps */
+#define NET_MAX_FLAT 6   /* operands of an element-wise node */
 
 typedef enum { NET_DATA, NET_LOSS, NET_PARAMETER, NET_GRADIENT, NET_STATE, NET_CONSTANT, NET_PREDICTION } net_role_t;
 typedef enum { NET_L1, NET_L2, NET_L3 } net_level_t;
@@ -59,6 +60,7 @@ typedef struct {
     int32_t end[NET_MAX_LOOPS];
     int32_t core, cores; /* of the team, for phases whose workers share the work out themselves */
     int32_t *claimed;    /* of the phase: tasks that workers have taken from its list, 0 at first; see net_claim */
+    const uint8_t *flat;   /* of NET_FLAT: which of the tile's operands are the phase's */
     bool first, last;
     bool leader; /* this worker has the first iterations: the one that counts calls */
 } net_range_t;
@@ -123,16 +125,25 @@ typedef struct {
 
 #define NET_ALONE -1 /* instead of a loop: worker 0 does it all */
 #define NET_TEAM -2  /* all workers do it, and share it out themselves */
+#define NET_FLAT -3  /* all elements of the boxes, which lie in L1 alike: loop 0 to the body, from 0 */
 
-/* A phase, or a step of one: the body, and the loop that the workers share out, NET_ALONE or NET_TEAM. */
+/* A phase, or a step of one: the body, and what the workers share out: a loop or one of the above. Of NET_FLAT the operands,
+ * which the body knows by their place here; the first has as many elements as are walked. `chained` phases behind it walk as
+ * many: each worker goes on with its part, no barrier is between.
+ */
 typedef struct {
     net_body_t body;
     int8_t core_loop;
+    uint8_t chained;
+    uint8_t flat[NET_MAX_FLAT];
 } net_phase_t;
 
 /* What a tile nest computes; its phases and then its operands follow. */
 typedef struct {
-    uint8_t phase_count, block_count;
+    uint8_t phase_count;
+    uint8_t each_tile; /* phases that run on each tile; the others run on the last one of a reduction */
+    uint8_t block_count;
+    int8_t restart; /* -1, or the operand (a truth value) but for which sums go on from what the first tile loads */
     bool simple;   /* one tile, of whole tensors at home in L1 or L2 */
     bool staged;   /* an operand passes through L2 on its way */
     bool refilled; /* an operand is stored and loaded, so that its slot has to be empty before it is filled */

@@ -121,6 +121,8 @@ OWN_FRAME static void work_on_next(net_walker_t *w)
     net_tile_prepare(w, nest, other_tile(w), w->tile, w->next);
     if (!ahead)
         return;
+    if (nest->work.head.refilled)
+        net_wait_dma(&w->moving, w->moving.dma_issued);
     net_tile_load(w, nest, other_tile(w), w->next, net_issue_dma);
     if (nest->work.head.staged && w->after->tile < nest->shape.head.tiles)
         net_tile_stage_in(w, w->after);
@@ -251,31 +253,45 @@ static int32_t part_of(int32_t size, int32_t cores)
     return part < 16 ? part : (part + 7) & ~7; /* bodies take eight at once */
 }
 
-/* A phase whose loop the workers share out. */
-static void compute_parts(const net_phase_t *phase, const net_tile_t *tile, net_range_t *range)
+/* A phase of which the workers share out a loop: `all` of it. */
+static void compute_parts(const net_phase_t *phase, const net_tile_t *tile, net_range_t *range, int32_t loop,
+                          net_interval_t all)
 {
-    const net_interval_t all = tile->loop[phase->core_loop];
-    const int32_t part = part_of(all.size, range->cores);
+    const int32_t part = part_of(all.size, range->cores), chained = phase->chained;
     for (;;) {
         const int32_t begin = net_claim(range->claimed) * part;
         if (begin >= all.size)
             return;
         const int32_t end = begin + part < all.size ? begin + part : all.size;
-        range->begin[phase->core_loop] = all.start + begin;
-        range->end[phase->core_loop] = all.start + end;
+        range->begin[loop] = all.start + begin;
+        range->end[loop] = all.start + end;
         range->leader = begin == 0;
-        phase->body(tile, range);
+        for (int32_t i = 0; i <= chained; ++i) {
+            range->flat = phase[i].flat;
+            phase[i].body(tile, range);
+        }
     }
+}
+
+/* The elements of a tile that an element-wise phase walks. */
+static net_interval_t elements_of(const net_nest_t *nest, const net_phase_t *phase, const net_tile_t *tile)
+{
+    const int32_t b = phase->flat[0];
+    net_interval_t all = {0, 1};
+    for (int32_t axis = nest->blocks[b].rank - 1; axis >= 0; --axis)
+        all.size *= tile->operand[b].size[axis];
+    return all;
 }
 
 OWN_FRAME static void compute(net_walker_t *w, int32_t p, int32_t core, int32_t cores)
 {
     const net_tile_t *const tile = w->tile;
-    const net_phase_t phase = w->nest->work.phases[p];
+    const net_phase_t *const phase = &w->nest->work.phases[p];
     net_range_t range; /* set field by field: clearing what no loop uses would take longer than a barrier */
     range.core = core;
     range.cores = cores;
-    range.first = tile->first;
+    const int32_t restart = w->nest->work.head.restart;
+    range.first = tile->first && (restart < 0 || *(const uint8_t *)tile->operand[restart].data);
     range.last = tile->last;
     range.leader = core == 0;
     range.claimed = &w->claimed[p];
@@ -283,10 +299,12 @@ OWN_FRAME static void compute(net_walker_t *w, int32_t p, int32_t core, int32_t 
         range.begin[i] = tile->loop[i].start;
         range.end[i] = tile->loop[i].start + tile->loop[i].size;
     }
-    if (phase.core_loop >= 0)
-        compute_parts(&phase, tile, &range);
-    else if (phase.core_loop == NET_TEAM || core == 0)
-        phase.body(tile, &range);
+    if (phase->core_loop >= 0)
+        compute_parts(phase, tile, &range, phase->core_loop, tile->loop[phase->core_loop]);
+    else if (phase->core_loop == NET_FLAT)
+        compute_parts(phase, tile, &range, 0, elements_of(w->nest, phase, tile));
+    else if (phase->core_loop == NET_TEAM || core == 0)
+        phase->body(tile, &range);
 }
 
 void net_walk(void *argument)
@@ -298,11 +316,13 @@ void net_walk(void *argument)
         start(w, entry);
     pi_cl_team_barrier();
     while (w->tile) {
-        const int32_t last = w->nest->work.head.phase_count - 1;
-        for (int32_t p = 0; p <= last; ++p) {
-            if (core == 0 && p == last) /* where most of the work is, and is claimed */
+        const net_work_t *const work = &w->nest->work.head;
+        const int32_t count = w->tile->last ? work->phase_count : work->each_tile;
+        for (int32_t p = 0; p < count;) {
+            if (core == 0 && p == work->each_tile - 1) /* where most of the work is, and is claimed */
                 work_behind(w);
             compute(w, p, core, cores);
+            p += 1 + w->nest->work.phases[p].chained; /* behind the barrier worker 0 may turn to another nest */
             pi_cl_team_barrier();
         }
         if (core == 0)

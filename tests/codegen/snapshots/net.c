@@ -46,7 +46,7 @@ NET_CONV_GRAD_W(net_conv_grad_w_3_2_4, 3, 2, 4)
 
 /* ---- bodies -------------------------------------------------------------------------------------------------- */
 
-static void Conv_main_1(const net_tile_t *tile, const net_range_t *range)
+static void Conv_main_pad_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_OY = 3, LOOP_OX = 4 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[0];
@@ -70,7 +70,7 @@ static void Conv_main_1(const net_tile_t *tile, const net_range_t *range)
     net_pad_copy(range->core, range->cores, &pad);
 }
 
-static void Conv_main_2(const net_tile_t *tile, const net_range_t *range)
+static void Conv_main_blocked_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_N = 0, LOOP_CO = 2, LOOP_OY = 3, LOOP_OX = 4, LOOP_CI = 5 }; /* loops */
     const net_operand_t *const W_box = &tile->operand[1];
@@ -180,16 +180,15 @@ static void BatchNormInternal_normalise_1(const net_tile_t *tile, const net_rang
 static void Relu_main_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_I = 0 }; /* loops */
-    const net_operand_t *const x_box = &tile->operand[0];
-    const float *const x = x_box->data;
-    float *const y = tile->operand[1].data;
+    const float *const x = tile->operand[range->flat[1]].data;
+    float *const y = tile->operand[range->flat[0]].data;
     net_relu(
-        &y[range->begin[LOOP_I] - x_box->start[0]],
-        &x[range->begin[LOOP_I] - x_box->start[0]],
+        &y[range->begin[LOOP_I]],
+        &x[range->begin[LOOP_I]],
         range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
-static void Conv_main_3(const net_tile_t *tile, const net_range_t *range)
+static void Conv_main_pad_2(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_OY = 3, LOOP_OX = 4 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[0];
@@ -213,7 +212,7 @@ static void Conv_main_3(const net_tile_t *tile, const net_range_t *range)
     net_pad_copy(range->core, range->cores, &pad);
 }
 
-static void Conv_main_4(const net_tile_t *tile, const net_range_t *range)
+static void Conv_main_blocked_2(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_N = 0, LOOP_CO = 2, LOOP_OY = 3, LOOP_OX = 4, LOOP_CI = 5 }; /* loops */
     const net_operand_t *const W_box = &tile->operand[1];
@@ -249,17 +248,27 @@ static void Conv_main_4(const net_tile_t *tile, const net_range_t *range)
 static void Add_main_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_I0 = 0 }; /* loops */
-    const net_operand_t *const A_box = &tile->operand[0];
-    const float *const A = A_box->data;
-    const float *const B = tile->operand[1].data;
-    float *const C = tile->operand[2].data;
+    const float *const A = tile->operand[range->flat[1]].data;
+    float *const C = tile->operand[range->flat[0]].data;
+    const float *const B = tile->operand[range->flat[2]].data;
     {
         net_add(
-            &C[range->begin[LOOP_I0] - A_box->start[0]],
-            &A[range->begin[LOOP_I0] - A_box->start[0]],
-            &B[range->begin[LOOP_I0] - A_box->start[0]],
+            &C[range->begin[LOOP_I0]],
+            &A[range->begin[LOOP_I0]],
+            &B[range->begin[LOOP_I0]],
             range->end[LOOP_I0] - range->begin[LOOP_I0]);
     }
+}
+
+static void Relu_main_2(const net_tile_t *tile, const net_range_t *range)
+{
+    enum { LOOP_I = 0 }; /* loops */
+    float *const y = tile->operand[range->flat[0]].data;
+    const float *const x = tile->operand[range->flat[1]].data;
+    net_relu(
+        &y[range->begin[LOOP_I]],
+        &x[range->begin[LOOP_I]],
+        range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
 static void GlobalAveragePool_main_1(const net_tile_t *tile, const net_range_t *range)
@@ -459,6 +468,26 @@ static void SoftmaxCrossEntropyLossGrad_main_1(const net_tile_t *tile, const net
     }
 }
 
+static void InPlaceAccumulatorV2_main_1(const net_tile_t *tile, const net_range_t *range)
+{
+    enum { LOOP_I = 0 }; /* loops */
+    const float *const value = tile->operand[range->flat[2]].data;
+    const float *const buffer = tile->operand[range->flat[1]].data;
+    float *const buffer_out = tile->operand[range->flat[0]].data;
+    const uint8_t *const reset = tile->operand[range->flat[3]].data;
+    if (reset[0])
+        net_copy(
+            &buffer_out[range->begin[LOOP_I]],
+            &value[range->begin[LOOP_I]],
+            range->end[LOOP_I] - range->begin[LOOP_I]);
+    else
+        net_add(
+            &buffer_out[range->begin[LOOP_I]],
+            &buffer[range->begin[LOOP_I]],
+            &value[range->begin[LOOP_I]],
+            range->end[LOOP_I] - range->begin[LOOP_I]);
+}
+
 static void Gemm_main_2(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_M = 0, LOOP_N = 1 }; /* loops */
@@ -501,27 +530,6 @@ static void Gemm_main_2(const net_tile_t *tile, const net_range_t *range)
             *Y_0++ = a0 * *B_0;
         }
     }
-}
-
-static void InPlaceAccumulatorV2_main_1(const net_tile_t *tile, const net_range_t *range)
-{
-    enum { LOOP_I = 0 }; /* loops */
-    const net_operand_t *const buffer_box = &tile->operand[0];
-    const float *const buffer = buffer_box->data;
-    const float *const value = tile->operand[1].data;
-    const uint8_t *const reset = tile->operand[2].data;
-    float *const buffer_out = tile->operand[3].data;
-    if (reset[0])
-        net_copy(
-            &buffer_out[range->begin[LOOP_I] - buffer_box->start[0]],
-            &value[range->begin[LOOP_I] - buffer_box->start[0]],
-            range->end[LOOP_I] - range->begin[LOOP_I]);
-    else
-        net_add(
-            &buffer_out[range->begin[LOOP_I] - buffer_box->start[0]],
-            &buffer[range->begin[LOOP_I] - buffer_box->start[0]],
-            &value[range->begin[LOOP_I] - buffer_box->start[0]],
-            range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
 static void Gemm_main_3(const net_tile_t *tile, const net_range_t *range)
@@ -704,18 +712,17 @@ static void GlobalAveragePoolGrad_main_1(const net_tile_t *tile, const net_range
 static void ReluGrad_main_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_I = 0 }; /* loops */
-    const net_operand_t *const dy_box = &tile->operand[0];
-    const float *const dy = dy_box->data;
-    const float *const y = tile->operand[1].data;
-    float *const dx = tile->operand[2].data;
+    const float *const dy = tile->operand[range->flat[1]].data;
+    float *const dx = tile->operand[range->flat[0]].data;
+    const float *const y = tile->operand[range->flat[2]].data;
     net_relu_grad(
-        &dx[range->begin[LOOP_I] - dy_box->start[0]],
-        &dy[range->begin[LOOP_I] - dy_box->start[0]],
-        &y[range->begin[LOOP_I] - dy_box->start[0]],
+        &dx[range->begin[LOOP_I]],
+        &dy[range->begin[LOOP_I]],
+        &y[range->begin[LOOP_I]],
         range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
-static void ConvGradX_main_1(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradX_main_pad_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_IY = 3, LOOP_IX = 4 }; /* loops */
     const net_operand_t *const dY_box = &tile->operand[0];
@@ -740,7 +747,7 @@ static void ConvGradX_main_1(const net_tile_t *tile, const net_range_t *range)
     net_pad_copy(range->core, range->cores, &pad);
 }
 
-static void ConvGradX_main_2(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradX_main_blocked_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_N = 0, LOOP_CI = 2, LOOP_IY = 3, LOOP_IX = 4, LOOP_CO = 5 }; /* loops */
     const net_operand_t *const W_box = &tile->operand[1];
@@ -775,6 +782,34 @@ static void ConvGradX_main_2(const net_tile_t *tile, const net_range_t *range)
         .accumulate = !range->first,
     };
     net_conv_4x4_3_1_true(&conv);
+}
+
+static void Add_main_2(const net_tile_t *tile, const net_range_t *range)
+{
+    enum { LOOP_I0 = 0 }; /* loops */
+    const float *const A = tile->operand[range->flat[1]].data;
+    const float *const B = tile->operand[range->flat[2]].data;
+    float *const C = tile->operand[range->flat[0]].data;
+    {
+        net_add(
+            &C[range->begin[LOOP_I0]],
+            &A[range->begin[LOOP_I0]],
+            &B[range->begin[LOOP_I0]],
+            range->end[LOOP_I0] - range->begin[LOOP_I0]);
+    }
+}
+
+static void ReluGrad_main_2(const net_tile_t *tile, const net_range_t *range)
+{
+    enum { LOOP_I = 0 }; /* loops */
+    const float *const dy = tile->operand[range->flat[1]].data;
+    const float *const y = tile->operand[range->flat[2]].data;
+    float *const dx = tile->operand[range->flat[0]].data;
+    net_relu_grad(
+        &dx[range->begin[LOOP_I]],
+        &dy[range->begin[LOOP_I]],
+        &y[range->begin[LOOP_I]],
+        range->end[LOOP_I] - range->begin[LOOP_I]);
 }
 
 static void BatchNormalizationGrad_sums_1(const net_tile_t *tile, const net_range_t *range)
@@ -837,7 +872,27 @@ static void BatchNormalizationGrad_apply_1(const net_tile_t *tile, const net_ran
     }
 }
 
-static void ConvGradW_main_1(const net_tile_t *tile, const net_range_t *range)
+static void InPlaceAccumulatorV2_main_2(const net_tile_t *tile, const net_range_t *range)
+{
+    enum { LOOP_I = 0 }; /* loops */
+    const float *const value = tile->operand[range->flat[2]].data;
+    const uint8_t *const reset = tile->operand[range->flat[3]].data;
+    const float *const buffer = tile->operand[range->flat[1]].data;
+    float *const buffer_out = tile->operand[range->flat[0]].data;
+    if (reset[0])
+        net_copy(
+            &buffer_out[range->begin[LOOP_I]],
+            &value[range->begin[LOOP_I]],
+            range->end[LOOP_I] - range->begin[LOOP_I]);
+    else
+        net_add(
+            &buffer_out[range->begin[LOOP_I]],
+            &buffer[range->begin[LOOP_I]],
+            &value[range->begin[LOOP_I]],
+            range->end[LOOP_I] - range->begin[LOOP_I]);
+}
+
+static void ConvGradW_main_pad_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[1];
@@ -861,7 +916,7 @@ static void ConvGradW_main_1(const net_tile_t *tile, const net_range_t *range)
     net_pad_copy(range->core, range->cores, &pad);
 }
 
-static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradW_main_blocked_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_CO = 1, LOOP_CI = 2, LOOP_N = 5, LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const dY_box = &tile->operand[0];
@@ -894,7 +949,7 @@ static void ConvGradW_main_2(const net_tile_t *tile, const net_range_t *range)
     net_conv_grad_w_3_2_4(&conv);
 }
 
-static void ConvGradW_main_3(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradW_main_pad_2(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[1];
@@ -918,7 +973,7 @@ static void ConvGradW_main_3(const net_tile_t *tile, const net_range_t *range)
     net_pad_copy(range->core, range->cores, &pad);
 }
 
-static void ConvGradW_main_4(const net_tile_t *tile, const net_range_t *range)
+static void ConvGradW_main_blocked_2(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_CO = 1, LOOP_CI = 2, LOOP_N = 5, LOOP_OY = 6, LOOP_OX = 7 }; /* loops */
     const net_operand_t *const dY_box = &tile->operand[0];
@@ -954,16 +1009,15 @@ static void ConvGradW_main_4(const net_tile_t *tile, const net_range_t *range)
 static void SGD_main_1(const net_tile_t *tile, const net_range_t *range)
 {
     enum { LOOP_I = 0 }; /* loops */
-    const net_operand_t *const weight_box = &tile->operand[0];
-    const float *const weight = weight_box->data;
-    const float *const gradient = tile->operand[1].data;
-    const float *const learning_rate = tile->operand[2].data;
-    float *const updated = tile->operand[3].data;
+    const float *const weight = tile->operand[range->flat[1]].data;
+    const float *const gradient = tile->operand[range->flat[2]].data;
+    const float *const learning_rate = tile->operand[range->flat[3]].data;
+    float *const updated = tile->operand[range->flat[0]].data;
     const float rate = learning_rate[0];
     net_descend(
-        &updated[range->begin[LOOP_I] - weight_box->start[0]],
-        &weight[range->begin[LOOP_I] - weight_box->start[0]],
-        &gradient[range->begin[LOOP_I] - weight_box->start[0]],
+        &updated[range->begin[LOOP_I]],
+        &weight[range->begin[LOOP_I]],
+        &gradient[range->begin[LOOP_I]],
         rate,
         range->end[LOOP_I] - range->begin[LOOP_I]);
 }
@@ -973,11 +1027,11 @@ static void BatchNormalization_main_1(const net_tile_t *tile, const net_range_t 
     enum { LOOP_C = 0, LOOP_N = 1, LOOP_S = 2 }; /* loops */
     const net_operand_t *const X_box = &tile->operand[0];
     const float *const X = X_box->data;
+    float *const Y = tile->operand[0].data;
     const float *const scale = tile->operand[1].data;
     const float *const B = tile->operand[2].data;
     const float *const input_mean = tile->operand[3].data;
     const float *const input_var = tile->operand[4].data;
-    float *const Y = tile->operand[5].data;
     for (int32_t c = range->begin[LOOP_C]; c < range->end[LOOP_C]; ++c) {
         const float average = input_mean[c - X_box->start[1]];
         const float inv_std = 1 / net_sqrt(input_var[c - X_box->start[1]] + 1.0e-05f);
@@ -996,9 +1050,7 @@ static void BatchNormalization_main_1(const net_tile_t *tile, const net_range_t 
 
 /* ---- tables: {start, size} of tiles' regions; shapes and work of the groups, see net_runtime.h -------------- */
 
-static const net_interval_t regions[] = {
-    {0, 1}, {1, 1}, {0, 2}, {2, 2}, {4, 1}, {0, 3}, {3, 3}, {0, 6}, {5, 6}, {0, 120}, {120, 105},
-};
+static const net_interval_t regions[] = {{0, 1}, {1, 1}, {0, 2}, {2, 2}, {4, 1}, {0, 120}, {120, 105}};
 
 /* step: 'conv1' */
 static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_0 = {{2, {5}, 8, 1, 12, 0x20, false}, {
@@ -1007,422 +1059,369 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {2, 0, {5, -1}}, {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, 0, {5, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_0 = {{2, 3, false, false, false, false, 6152, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
-    {1808, 704, {0}, {702}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: image */,
-    {2512, 360, {0}, {746}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* W: conv1_weight */,
-    {4056, 480, {0}, {642}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: conv1_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_0 = {{2, 2, 3, -1, false, false, false, false, 7432, 468}, {{Conv_main_pad_1, NET_TEAM, 0, {0}}, {Conv_main_blocked_1, NET_TEAM, 0, {0}}}, {
+    {1808, 704, {0}, {862}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: image */,
+    {2512, 360, {0}, {906}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* W: conv1_weight */,
+    {3576, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: conv1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_0 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 1}, {0, 3}, {0, 3}}, true, false, 0, {
     {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}, true}, {0, {0, 0, 0, 0}, {5, 1, 3, 3}, {9, 9, 3, 1}, true},
     {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true},
 }};
-/* step: 'bn1' */
+/* step: 'bn1' + 'relu1' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]; } shape_1 = {{1, {0}, 3, 0, 14, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[3]; net_block_t blocks[10]; } work_1 = {{3, 10, true, false, false, true, 0, 0}, {{BatchNormInternal_mean_1, 0}, {BatchNormInternal_variance_1, 0}, {BatchNormInternal_normalise_1, 2}}, {
-    {4056, 480, {0}, {642}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_KEPT, true, false} /* X: conv1_out */,
-    {3432, 20, {0}, {857}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale: bn1_scale */,
-    {3360, 20, {0}, {854}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* B: bn1_bias */,
-    {3408, 20, {0}, {851}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* mean: bn1_mean */,
-    {3480, 20, {0}, {848}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* var: bn1_var */,
-    {3576, 480, {0}, {788}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, false, true} /* Y: bn1_out */,
-    {3408, 20, {0}, {785}, 10, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* running_mean: bn1_mean_next */,
-    {3480, 20, {0}, {782}, 11, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* running_var: bn1_var_next */,
-    {5520, 20, {0}, {779}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* saved_mean: bn1/saved_mean */,
-    {5496, 20, {0}, {776}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* saved_inv_std: bn1/saved_inv_std */,
+static const struct { net_work_t head; net_phase_t phases[4]; net_block_t blocks[10]; } work_1 = {{4, 3, 10, -1, true, false, false, true, 0, 0}, {{BatchNormInternal_mean_1, 0, 0, {0}}, {BatchNormInternal_variance_1, 0, 0, {0}}, {BatchNormInternal_normalise_1, 2, 0, {0}}, {Relu_main_1, NET_FLAT, 0, {5, 5}}}, {
+    {3576, 480, {0}, {802}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_KEPT, true, false} /* X of node 1: conv1_out */,
+    {3432, 20, {0}, {1017}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale of node 1: bn1_scale */,
+    {3360, 20, {0}, {1014}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* B of node 1: bn1_bias */,
+    {3408, 20, {0}, {1011}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* mean of node 1: bn1_mean */,
+    {3480, 20, {0}, {1008}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* var of node 1: bn1_var */,
+    {4056, 480, {0}, {948}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, false, true} /* Y of node 1, x of node 2, y of node 2: relu1_out */,
+    {3408, 20, {0}, {945}, 10, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* running_mean of node 1: bn1_mean_next */,
+    {3480, 20, {0}, {942}, 11, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* running_var of node 1: bn1_var_next */,
+    {5040, 20, {0}, {939}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* saved_mean of node 1: bn1/saved_mean */,
+    {5016, 20, {0}, {936}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* saved_inv_std of node 1: bn1/saved_inv_std */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[10]; } tile_1 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
     {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true},
     {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
 }};
-/* step: 'relu1' */
-static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[2]; } shape_2 = {{1, {0}, 1, 0, 2, 0x0, false}, {{120, 120, 1}}, {{120, -1, {-1, -1}}, {120, -1, {-1, -1}}}};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_2 = {{1, 2, true, false, false, true, 0, 0}, {{Relu_main_1, 0}}, {
-    {3576, 480, {0}, {788}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* x: bn1_out */,
-    {3576, 480, {0}, {642}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* y: relu1_out */,
-}};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_2 = {{{0, 120}}, true, true, 0, {{0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true}}};
 /* step: 'conv2' */
-static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_3 = {{3, {5}, 8, 1, 12, 0x20, false}, {
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_2 = {{3, {5}, 8, 1, 12, 0x20, false}, {
     {1, 1, 1}, {1, 1, 1}, {5, 5, 1}, {6, 6, 1}, {4, 4, 1}, {5, 2, 3}, {3, 3, 1}, {3, 3, 1},
 }, {
     {1, -1, {-1, -1}}, {5, 2, {5, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {5, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_3 = {{2, 3, false, false, false, false, 6168, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
-    {3576, 480, {0}, {747}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: relu1_out */,
-    {0, 900, {0}, {702}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
-    {4536, 480, {0}, {642}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: conv2_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_2 = {{2, 2, 3, -1, false, false, false, false, 7448, 384}, {{Conv_main_pad_2, NET_TEAM, 0, {0}}, {Conv_main_blocked_2, NET_TEAM, 0, {0}}}, {
+    {4056, 480, {0}, {907}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: relu1_out */,
+    {0, 900, {0}, {862}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
+    {4536, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: conv2_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_3 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_2 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
     {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}, true},
     {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true},
 }};
-/* step: 'add' */
-static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[3]; } shape_4 = {{1, {0}, 1, 0, 3, 0x0, false}, {{120, 120, 1}}, {
-    {120, -1, {-1, -1}}, {120, -1, {-1, -1}}, {120, -1, {-1, -1}},
+/* step: 'add' + 'relu2' + 'pool' */
+static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[7]; } shape_3 = {{1, {0}, 2, 0, 7, 0x2, false}, {{5, 5, 1}, {24, 24, 1}}, {
+    {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}},
+    {24, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_4 = {{1, 3, true, false, false, true, 0, 0}, {{Add_main_1, 0}}, {
-    {4536, 480, {0}, {642}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* A: conv2_out */,
-    {3576, 480, {0}, {702}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AT_TURN, true, false} /* B: relu1_out */,
-    {4536, 480, {0}, {762}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* C: add_out */,
+static const struct { net_work_t head; net_phase_t phases[3]; net_block_t blocks[4]; } work_3 = {{3, 3, 4, -1, true, false, false, false, 0, 0}, {{Add_main_1, NET_FLAT, 1, {2, 2, 3}}, {Relu_main_2, NET_FLAT, 0, {0, 2}}, {GlobalAveragePool_main_1, 0, 0, {0}}}, {
+    {6472, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* y of node 2, X of node 3: relu2_out */,
+    {6448, 20, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* Y of node 3: pool_out */,
+    {4536, 480, {0}, {929}, 3, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, true, false} /* A of node 1, C of node 1, x of node 2: conv2_out */,
+    {4056, 480, {0}, {869}, 5, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AT_TURN, true, false} /* B of node 1: relu1_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_4 = {{{0, 120}}, true, true, 0, {
-    {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true},
-}};
-/* step: 'relu2' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_5 = {{1, 2, true, false, false, true, 0, 0}, {{Relu_main_1, 0}}, {
-    {4536, 480, {0}, {762}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* x: add_out */,
-    {4536, 480, {0}, {642}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* y: relu2_out */,
-}};
-/* step: 'pool' */
-static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[3]; } shape_5 = {{1, {0}, 2, 0, 3, 0x2, false}, {{5, 5, 1}, {24, 24, 1}}, {{5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}}};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_6 = {{1, 2, true, false, false, false, 0, 0}, {{GlobalAveragePool_main_1, 0}}, {
-    {4536, 480, {0}, {649}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, true, false} /* X: relu2_out */,
-    {5168, 20, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* Y: pool_out */,
-}};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_5 = {{{0, 5}, {0, 24}}, true, true, 0, {
-    {0, {0, 0}, {5, 24}, {24, 1}, true}, {0, {0}, {5}, {1}, true},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_3 = {{{0, 5}, {0, 24}}, true, true, 0, {
+    {0, {0, 0}, {5, 24}, {24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0, 0}, {5, 24}, {24, 1}, true},
+    {0, {0, 0}, {5, 24}, {24, 1}, true},
 }};
 /* step: 'classifier' */
-static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[8]; } shape_6 = {{1, {0}, 3, 0, 8, 0x4, false}, {{1, 1, 1}, {3, 3, 1}, {5, 5, 1}}, {
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[8]; } shape_4 = {{1, {0}, 3, 0, 8, 0x4, false}, {{1, 1, 1}, {3, 3, 1}, {5, 5, 1}}, {
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_7 = {{1, 4, true, false, false, true, 0, 0}, {{Gemm_main_1, 1}}, {
-    {5168, 20, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: pool_flat_out */,
-    {3232, 60, {0}, {852}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
-    {3504, 12, {0}, {850}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* C: classifier_bias */,
-    {5152, 12, {0}, {0}, 6, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* Y: classifier_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_4 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{Gemm_main_1, 1, 0, {0}}}, {
+    {6448, 20, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: pool_flat_out */,
+    {3232, 60, {0}, {1012}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
+    {3504, 12, {0}, {1010}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* C: classifier_bias */,
+    {6416, 12, {0}, {0}, 6, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* Y: classifier_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_6 = {{{0, 1}, {0, 3}, {0, 5}}, true, true, 0, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_4 = {{{0, 1}, {0, 3}, {0, 5}}, true, true, 0, {
     {0, {0, 0}, {1, 5}, {5, 1}, true}, {0, {0, 0}, {3, 5}, {5, 1}, true}, {0, {0, 0}, {1, 3}, {3, 1}, true},
     {0, {0, 0}, {1, 3}, {3, 1}, true},
 }};
 /* step: 'loss/SoftmaxCrossEntropyLoss' */
-static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_7 = {{1, {0}, 2, 0, 6, 0x1, false}, {{1, 1, 1}, {3, 3, 1}}, {
+static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_5 = {{1, {0}, 2, 0, 6, 0x1, false}, {{1, 1, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_8 = {{2, 4, true, false, false, true, 0, 0}, {{SoftmaxCrossEntropyLoss_log_softmax_1, NET_ALONE}, {SoftmaxCrossEntropyLoss_loss_1, NET_ALONE}}, {
-    {5152, 12, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* scores: classifier_out */,
-    {3552, 4, {0}, {649}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* labels: labels */,
-    {3560, 4, {0}, {650}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* output: loss */,
-    {5136, 12, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_5 = {{2, 2, 4, -1, true, false, false, true, 0, 0}, {{SoftmaxCrossEntropyLoss_log_softmax_1, NET_ALONE, 0, {0}}, {SoftmaxCrossEntropyLoss_loss_1, NET_ALONE, 0, {0}}}, {
+    {6416, 12, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* scores: classifier_out */,
+    {3552, 4, {0}, {869}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* labels: labels */,
+    {3560, 4, {0}, {870}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* output: loss */,
+    {6432, 12, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_7 = {{{0, 1}, {0, 3}}, true, true, 0, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_5 = {{{0, 1}, {0, 3}}, true, true, 0, {
     {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {1}, {1}, true},
     {0, {0, 0}, {1, 3}, {3, 1}, true},
 }};
-/* step: 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad' */
-static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_8 = {{1, {0}, 2, 0, 6, 0x0, false}, {{1, 1, 1}, {3, 3, 1}}, {
+/* step: 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad' + 'classifier_bias_grad/InPlaceAccumulatorV2' */
+static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[9]; } shape_6 = {{1, {0}, 2, 0, 9, 0x0, false}, {{1, 1, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
+    {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_9 = {{1, 4, true, false, false, true, 0, 0}, {{SoftmaxCrossEntropyLossGrad_main_1, NET_ALONE}}, {
-    {3568, 4, {0}, {859}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* dY: loss_grad/one */,
-    {5136, 12, {0}, {0}, 1, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
-    {3552, 4, {0}, {649}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* label: labels */,
-    {5136, 12, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* d_scores: classifier_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[6]; } work_6 = {{2, 1, 6, -1, true, false, true, true, 0, 0}, {{SoftmaxCrossEntropyLossGrad_main_1, NET_ALONE, 0, {0}}, {InPlaceAccumulatorV2_main_1, NET_FLAT, 0, {4, 4, 3, 5}}}, {
+    {3568, 4, {0}, {1017}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* dY of node 1: loss_grad/one */,
+    {6432, 12, {0}, {0}, 1, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* log_prob of node 1: loss/SoftmaxCrossEntropyLoss/log_prob */,
+    {3552, 4, {0}, {869}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* label of node 1: labels */,
+    {6416, 12, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* d_scores of node 1, value of node 2: classifier_out_grad */,
+    {3520, 12, {0}, {1018}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 2, buffer_out of node 2: classifier_bias_grad.accumulation.buffer */,
+    {6400, 1, {0}, {0}, 8, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset of node 2: reset */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_8 = {{{0, 1}, {0, 3}}, true, true, 0, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[6]; } tile_6 = {{{0, 1}, {0, 3}}, true, true, 0, {
     {0, {0}, {1}, {1}, true}, {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0}, {1}, {1}, true},
-    {0, {0, 0}, {1, 3}, {3, 1}, true},
+    {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0}, {1}, {1}, true},
 }};
-/* step: 'classifier_grad/Gemm_1' */
-static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_9 = {{1, {0}, 3, 0, 6, 0x4, false}, {{3, 3, 1}, {5, 5, 1}, {1, 1, 1}}, {
+/* step: 'classifier_grad/Gemm_1' + 'classifier_weight_grad/InPlaceAccumulatorV2' */
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[9]; } shape_7 = {{1, {0}, 3, 0, 9, 0x4, false}, {{3, 3, 1}, {5, 5, 1}, {1, 1, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}},
+    {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_10 = {{1, 3, true, false, false, true, 0, 0}, {{Gemm_main_2, 1}}, {
-    {5136, 12, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: classifier_out_grad */,
-    {5168, 20, {0}, {0}, 2, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* B: pool_flat_out */,
-    {5192, 60, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* Y: classifier_weight_grad */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[5]; } work_7 = {{2, 1, 5, -1, true, false, true, true, 0, 0}, {{Gemm_main_2, 1, 0, {0}}, {InPlaceAccumulatorV2_main_1, NET_FLAT, 0, {3, 3, 2, 4}}}, {
+    {6416, 12, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A of node 1: classifier_out_grad */,
+    {6448, 20, {0}, {0}, 2, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* B of node 1: pool_flat_out */,
+    {0, 60, {0}, {878}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, false, false} /* Y of node 1, value of node 2: classifier_weight_grad */,
+    {3296, 60, {0}, {870}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 2, buffer_out of node 2: classifier_weight_grad.accumulation.b... */,
+    {6400, 1, {0}, {0}, 8, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset of node 2: reset */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_9 = {{{0, 3}, {0, 5}, {0, 1}}, true, true, 0, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[5]; } tile_7 = {{{0, 3}, {0, 5}, {0, 1}}, true, true, 0, {
     {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0, 0}, {1, 5}, {5, 1}, true}, {0, {0, 0}, {3, 5}, {5, 1}, true},
-}};
-/* step: 'classifier_weight_grad/InPlaceAccumulatorV2' */
-static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_10 = {{1, {0}, 1, 0, 4, 0x0, false}, {{15, 15, 1}}, {
-    {15, -1, {-1, -1}}, {15, -1, {-1, -1}}, {1, -1, {-1, -1}}, {15, -1, {-1, -1}},
-}};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_11 = {{1, 4, true, false, false, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {3296, 60, {0}, {657}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* buffer: classifier_weight_grad.accumulation.b... */,
-    {5192, 60, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* value: classifier_weight_grad */,
-    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset: reset */,
-    {3296, 60, {0}, {665}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* buffer_out: classifier_weight_grad.accumulation.b... */,
-}};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_10 = {{{0, 15}}, true, true, 0, {
-    {0, {0}, {15}, {1}, true}, {0, {0}, {15}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {15}, {1}, true},
-}};
-/* step: 'classifier_bias_grad/InPlaceAccumulatorV2' */
-static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_11 = {{1, {0}, 1, 0, 4, 0x0, false}, {{3, 3, 1}}, {
-    {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
-}};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_12 = {{1, 4, true, false, false, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {3520, 12, {0}, {644}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* buffer: classifier_bias_grad.accumulation.buffer */,
-    {5136, 12, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* value: classifier_bias_grad */,
-    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset: reset */,
-    {3520, 12, {0}, {646}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* buffer_out: classifier_bias_grad.accumulation.buf... */,
-}};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_11 = {{{0, 3}}, true, true, 0, {
-    {0, {0}, {3}, {1}, true}, {0, {0}, {3}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {3}, {1}, true},
+    {0, {0, 0}, {3, 5}, {5, 1}, true}, {0, {0}, {1}, {1}, true},
 }};
 /* step: 'classifier_grad/Gemm' */
-static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_12 = {{1, {0}, 3, 0, 6, 0x4, false}, {{1, 1, 1}, {5, 5, 1}, {3, 3, 1}}, {
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6]; } shape_8 = {{1, {0}, 3, 0, 6, 0x4, false}, {{1, 1, 1}, {5, 5, 1}, {3, 3, 1}}, {
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_13 = {{1, 3, true, false, false, false, 0, 0}, {{Gemm_main_3, 1}}, {
-    {5136, 12, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: classifier_out_grad */,
-    {3232, 60, {0}, {852}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
-    {5152, 20, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* Y: pool_flat_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_8 = {{1, 1, 3, -1, true, false, false, true, 0, 0}, {{Gemm_main_3, 1, 0, {0}}}, {
+    {6416, 12, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: classifier_out_grad */,
+    {3232, 60, {0}, {1012}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
+    {6432, 20, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* Y: pool_flat_out_grad */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_12 = {{{0, 1}, {0, 5}, {0, 3}}, true, true, 0, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_8 = {{{0, 1}, {0, 5}, {0, 3}}, true, true, 0, {
     {0, {0, 0}, {1, 3}, {3, 1}, true}, {0, {0, 0}, {3, 5}, {5, 1}, true}, {0, {0, 0}, {1, 5}, {5, 1}, true},
 }};
-/* step: 'pool_grad/GlobalAveragePoolGrad' */
-static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[4]; } shape_13 = {{1, {0}, 2, 0, 4, 0x0, false}, {{5, 5, 1}, {24, 24, 1}}, {
-    {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
+/* step: 'pool_grad/GlobalAveragePoolGrad' + 'relu2_grad/ReluGrad' */
+static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6]; } shape_9 = {{1, {0}, 2, 0, 6, 0x0, false}, {{5, 5, 1}, {24, 24, 1}}, {
+    {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_14 = {{1, 2, true, false, false, true, 0, 0}, {{GlobalAveragePoolGrad_main_1, 1}}, {
-    {5152, 20, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* dY: pool_out_grad */,
-    {5016, 480, {0}, {647}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, false, true} /* dX: relu2_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_9 = {{2, 1, 3, -1, true, false, false, true, 0, 0}, {{GlobalAveragePoolGrad_main_1, 1, 0, {0}}, {ReluGrad_main_1, NET_FLAT, 0, {1, 1, 2}}}, {
+    {6432, 20, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* dY of node 1: pool_out_grad */,
+    {4536, 480, {0}, {869}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, false, true} /* dX of node 1, dy of node 2, dx of node 2: add_out_grad */,
+    {6472, 480, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* y of node 2: relu2_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[2]; } tile_13 = {{{0, 5}, {0, 24}}, true, true, 0, {
-    {0, {0, 0}, {5, 1}, {1, 1}, true}, {0, {0, 0}, {5, 24}, {24, 1}, true},
-}};
-/* step: 'relu2_grad/ReluGrad' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_15 = {{1, 3, true, false, false, true, 0, 0}, {{ReluGrad_main_1, 0}}, {
-    {5016, 480, {0}, {647}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* dy: relu2_out_grad */,
-    {4536, 480, {0}, {707}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* y: relu2_out */,
-    {5016, 480, {0}, {767}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* dx: add_out_grad */,
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_9 = {{{0, 5}, {0, 24}}, true, true, 0, {
+    {0, {0, 0}, {5, 1}, {1, 1}, true}, {0, {0, 0}, {5, 24}, {24, 1}, true}, {0, {0, 0}, {5, 24}, {24, 1}, true},
 }};
 /* step: 'conv2_grad/ConvGrad/X' */
-static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_14 = {{3, {5}, 8, 1, 12, 0x20, false}, {
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_10 = {{3, {5}, 8, 1, 12, 0x20, false}, {
     {1, 1, 1}, {1, 1, 1}, {5, 5, 1}, {6, 6, 1}, {4, 4, 1}, {5, 2, 3}, {3, 3, 1}, {3, 3, 1},
 }, {
     {1, -1, {-1, -1}}, {5, 2, {5, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, 2, {5, -1}}, {5, -1, {-1, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_16 = {{2, 3, false, false, false, false, 6168, 384}, {{ConvGradX_main_1, NET_TEAM}, {ConvGradX_main_2, NET_TEAM}}, {
-    {5016, 480, {0}, {747}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* dY: add_out_grad */,
-    {0, 900, {0}, {642}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AT_TURN, true, false} /* W: conv2_weight */,
-    {4536, 480, {0}, {687}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* dX: conv2_grad/ConvGrad.0 */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_10 = {{2, 2, 3, -1, false, false, false, false, 7224, 384}, {{ConvGradX_main_pad_1, NET_TEAM, 0, {0}}, {ConvGradX_main_blocked_1, NET_TEAM, 0, {0}}}, {
+    {4536, 480, {0}, {951}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* dY: add_out_grad */,
+    {0, 900, {0}, {975}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
+    {6416, 480, {0}, {0}, 8, NET_L1, NET_DIRECT, 4, 4, 0, 0x0, NET_AFTER, false, true} /* dX: conv2_grad/ConvGrad.0 */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_14 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_10 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
     {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {2, 5, 3, 3}, {45, 9, 3, 1}, true},
     {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true},
 }};
 /* step: 'relu1_out_grad/Add' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_17 = {{1, 3, true, false, false, false, 0, 0}, {{Add_main_1, 0}}, {
-    {5016, 480, {0}, {642}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* A: add_out_grad */,
-    {4536, 480, {0}, {762}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* B: conv2_grad/ConvGrad.0 */,
-    {4536, 480, {0}, {702}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* C: relu1_out_grad */,
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[3]; } shape_11 = {{1, {0}, 1, 0, 3, 0x0, false}, {{120, 120, 1}}, {
+    {120, -1, {-1, -1}}, {120, -1, {-1, -1}}, {120, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_11 = {{1, 1, 3, -1, true, false, false, true, 0, 0}, {{Add_main_2, NET_FLAT, 0, {2, 0, 1}}}, {
+    {4536, 480, {0}, {862}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AT_TURN, true, false} /* A: add_out_grad */,
+    {6416, 480, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* B: conv2_grad/ConvGrad.0 */,
+    {6416, 480, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* C: relu1_out_grad */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_11 = {{{0, 120}}, true, true, 0, {
+    {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true},
 }};
 /* step: 'relu1_grad/ReluGrad' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_18 = {{1, 3, true, false, false, true, 0, 0}, {{ReluGrad_main_1, 0}}, {
-    {4536, 480, {0}, {702}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* dy: relu1_out_grad */,
-    {3576, 480, {0}, {642}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AT_TURN, true, false} /* y: relu1_out */,
-    {4536, 480, {0}, {762}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* dx: bn1_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_12 = {{1, 1, 3, -1, true, false, false, true, 0, 0}, {{ReluGrad_main_2, NET_FLAT, 0, {2, 0, 1}}}, {
+    {6416, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* dy: relu1_out_grad */,
+    {4056, 480, {0}, {960}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* y: relu1_out */,
+    {6416, 480, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* dx: bn1_out_grad */,
 }};
-/* step: 'bn1_grad/BatchNormalizationGrad' */
-static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]; } shape_15 = {{1, {0}, 3, 0, 14, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
+/* step: 'bn1_grad/BatchNormalizationGrad' + 'bn1_scale_grad/InPlaceAccumulatorV2' + 'bn1_bias_grad/InPlaceAccumulatorV2' */
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[17]; } shape_12 = {{1, {0}, 3, 0, 17, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
-    {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
+    {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[8]; } work_19 = {{2, 8, true, false, false, false, 0, 0}, {{BatchNormalizationGrad_sums_1, 0}, {BatchNormalizationGrad_apply_1, 2}}, {
-    {4536, 480, {0}, {671}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, true, false} /* dY: bn1_out_grad */,
-    {4056, 480, {0}, {791}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, true, false} /* X: conv1_out */,
-    {3432, 20, {0}, {857}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale: bn1_scale */,
-    {5520, 20, {0}, {854}, 7, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* saved_mean: bn1/saved_mean */,
-    {5496, 20, {0}, {851}, 8, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* saved_inv_std: bn1/saved_inv_std */,
-    {4536, 480, {0}, {731}, 9, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, false, true} /* dX: conv1_out_grad */,
-    {5136, 20, {0}, {0}, 12, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* dscale: bn1_scale_grad */,
-    {5160, 20, {0}, {0}, 13, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* dB: bn1_bias_grad */,
+static const struct { net_work_t head; net_phase_t phases[4]; net_block_t blocks[11]; } work_13 = {{4, 2, 11, -1, true, false, true, true, 0, 0}, {{BatchNormalizationGrad_sums_1, 0, 0, {0}}, {BatchNormalizationGrad_apply_1, 2, 0, {0}}, {InPlaceAccumulatorV2_main_1, NET_FLAT, 1, {8, 8, 6, 9}}, {InPlaceAccumulatorV2_main_2, NET_FLAT, 0, {10, 10, 7, 9}}}, {
+    {6416, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 3, 4, 0, 0x0, NET_AFTER, true, false} /* dY of node 1: bn1_out_grad */,
+    {3576, 480, {0}, {862}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_EARLY, true, false} /* X of node 1: conv1_out */,
+    {3432, 20, {0}, {922}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale of node 1: bn1_scale */,
+    {5040, 20, {0}, {925}, 7, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* saved_mean of node 1: bn1/saved_mean */,
+    {5016, 20, {0}, {928}, 8, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* saved_inv_std of node 1: bn1/saved_inv_std */,
+    {6416, 480, {0}, {0}, 9, NET_L1, NET_DIRECT, 3, 4, 0, 0x0, NET_AFTER, false, true} /* dX of node 1: conv1_out_grad */,
+    {0, 20, {0}, {937}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, false} /* dscale of node 1, value of node 2: bn1_scale_grad */,
+    {0, 20, {0}, {940}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, false} /* dB of node 1, value of node 3: bn1_bias_grad */,
+    {3456, 20, {0}, {931}, 14, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 2, buffer_out of node 2: bn1_scale_grad.accumulation.buffer */,
+    {6400, 1, {0}, {0}, 15, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset of node 2, reset of node 3: reset */,
+    {3384, 20, {0}, {934}, 16, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 3, buffer_out of node 3: bn1_bias_grad.accumulation.buffer */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[8]; } tile_15 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[11]; } tile_12 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true},
     {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
+    {0, {0}, {5}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {5}, {1}, true},
 }};
-/* step: 'bn1_scale_grad/InPlaceAccumulatorV2' */
-static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_16 = {{1, {0}, 1, 0, 4, 0x0, false}, {{5, 5, 1}}, {
-    {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
-}};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_20 = {{1, 4, true, false, false, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {3456, 20, {0}, {648}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* buffer: bn1_scale_grad.accumulation.buffer */,
-    {5136, 20, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* value: bn1_scale_grad */,
-    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset: reset */,
-    {3456, 20, {0}, {651}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* buffer_out: bn1_scale_grad.accumulation.buffer_out */,
-}};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_16 = {{{0, 5}}, true, true, 0, {
-    {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {5}, {1}, true},
-}};
-/* step: 'bn1_bias_grad/InPlaceAccumulatorV2' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_21 = {{1, 4, true, false, false, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {3384, 20, {0}, {857}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* buffer: bn1_bias_grad.accumulation.buffer */,
-    {5160, 20, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* value: bn1_bias_grad */,
-    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset: reset */,
-    {3384, 20, {0}, {854}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* buffer_out: bn1_bias_grad.accumulation.buffer_out */,
-}};
-/* step: 'conv1_grad/ConvGrad/W' */
-static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_17 = {{2, {6}, 8, 1, 12, 0xe0, false}, {
-    {1, 1, 1}, {5, 5, 1}, {2, 2, 1}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 3, 2}, {4, 4, 1},
+/* step: 'conv1_grad/ConvGrad/W' + 'conv1_weight_grad/InPlaceAccumulatorV2' */
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[13]; } shape_13 = {{2, {2}, 8, 1, 13, 0xe0, false}, {
+    {1, 1, 1}, {5, 5, 1}, {2, 1, 2}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 6, 1}, {4, 4, 1},
 }, {
-    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, 5, {6, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {2, -1, {-1, -1}},
-    {11, 7, {6, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
+    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {2, 0, {2, -1}},
+    {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, 0, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
+    {1, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_22 = {{2, 3, false, false, false, true, 6120, 504}, {{ConvGradW_main_1, NET_TEAM}, {ConvGradW_main_2, NET_TEAM}}, {
-    {4536, 480, {0}, {735}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x40, NET_EARLY, true, false} /* dY: conv1_out_grad */,
-    {1808, 704, {0}, {687}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x40, NET_EARLY, true, false} /* X: image */,
-    {5136, 360, {0}, {0}, 8, NET_L1, NET_DIRECT, 4, 4, 0, 0x0, NET_AFTER, false, true} /* dW: conv1_weight_grad */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_14 = {{2, 2, 4, 3, false, false, true, true, 6896, 468}, {{ConvGradW_main_pad_1, NET_TEAM, 0, {0}}, {ConvGradW_main_blocked_1, NET_TEAM, 0, {0}}}, {
+    {6416, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 4, 4, 0, 0x0, NET_AFTER, true, false} /* dY of node 1: conv1_out_grad */,
+    {1808, 704, {0}, {943}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_EARLY, true, false} /* X of node 1: image */,
+    {2872, 360, {0}, {987}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_EARLY, true, true} /* dW of node 1, value of node 2, buffer of node 2, buffer_out of node 2: conv1_weight_grad.accumulation.buffer */,
+    {6400, 1, {0}, {0}, 12, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset of node 2: reset */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_17 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 3}, {0, 4}}, true, false, 0, {
-    {0, {0, 0, 0, 0}, {1, 5, 3, 4}, {60, 12, 4, 1}, true}, {0, {0, 0, 0, 0}, {1, 2, 6, 8}, {96, 48, 8, 1}, true},
-    {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}, true},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_13 = {{{0, 1}, {0, 5}, {0, 1}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
+    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}, true},
+    {0, {0, 0, 0, 0}, {5, 1, 3, 3}, {9, 9, 3, 1}, true}, {0, {0}, {1}, {1}, true},
 }};
-/* step: 'conv1_weight_grad/InPlaceAccumulatorV2' */
-static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_18 = {{1, {0}, 1, 0, 4, 0x0, false}, {{90, 90, 1}}, {
-    {90, -1, {-1, -1}}, {90, -1, {-1, -1}}, {1, -1, {-1, -1}}, {90, -1, {-1, -1}},
-}};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_23 = {{1, 4, true, false, false, true, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {2872, 360, {0}, {687}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AT_TURN, true, false} /* buffer: conv1_weight_grad.accumulation.buffer */,
-    {5136, 360, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* value: conv1_weight_grad */,
-    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset: reset */,
-    {2872, 360, {0}, {732}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* buffer_out: conv1_weight_grad.accumulation.buffer... */,
-}};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_18 = {{{0, 90}}, true, true, 0, {
-    {0, {0}, {90}, {1}, true}, {0, {0}, {90}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {90}, {1}, true},
-}};
-/* step: 'conv2_grad/ConvGrad/W' */
-static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_19 = {{3, {2}, 8, 1, 12, 0xe0, false}, {
+/* step: 'conv2_grad/ConvGrad/W' + 'conv2_weight_grad/InPlaceAccumulatorV2' */
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[13]; } shape_14 = {{3, {2}, 8, 1, 13, 0xe0, false}, {
     {1, 1, 1}, {5, 5, 1}, {5, 2, 3}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 6, 1}, {4, 4, 1},
 }, {
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, 2, {2, -1}},
     {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
+    {1, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 3, false, false, false, false, 5464, 384}, {{ConvGradW_main_3, NET_TEAM}, {ConvGradW_main_4, NET_TEAM}}, {
-    {5016, 480, {0}, {800}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_EARLY, true, false} /* dY: add_out_grad */,
-    {3576, 480, {0}, {776}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_AFTER, true, false} /* X: relu1_out */,
-    {4056, 900, {0}, {731}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_AFTER, false, true} /* dW: conv2_weight_grad */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_15 = {{2, 2, 4, 3, false, false, true, true, 7448, 384}, {{ConvGradW_main_pad_2, NET_TEAM, 0, {0}}, {ConvGradW_main_blocked_2, NET_TEAM, 0, {0}}}, {
+    {4536, 480, {0}, {871}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AT_TURN, true, false} /* dY of node 1: add_out_grad */,
+    {4056, 480, {0}, {802}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_AT_TURN, true, false} /* X of node 1: relu1_out */,
+    {904, 900, {0}, {826}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_AT_TURN, true, true} /* dW of node 1, value of node 2, buffer of node 2, buffer_out of node 2: conv2_weight_grad.accumulation.buffer */,
+    {6400, 1, {0}, {0}, 12, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset of node 2: reset */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_19 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_14 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
     {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}, true},
-    {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}, true},
-}};
-/* step: 'conv2_weight_grad/InPlaceAccumulatorV2' */
-static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_20 = {{2, {0}, 1, 1, 4, 0x0, false}, {{225, 120, 2}}, {
-    {225, 9, {0, -1}}, {225, 9, {0, -1}}, {1, -1, {-1, -1}}, {225, 9, {0, -1}},
-}};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_25 = {{1, 4, false, false, false, false, 0, 0}, {{InPlaceAccumulatorV2_main_1, 0}}, {
-    {904, 900, {0}, {642}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_AT_TURN, true, false} /* buffer: conv2_weight_grad.accumulation.buffer */,
-    {4056, 900, {0}, {762}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_AFTER, true, false} /* value: conv2_weight_grad */,
-    {5120, 1, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset: reset */,
-    {904, 900, {0}, {702}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_AFTER, false, true} /* buffer_out: conv2_weight_grad.accumulation.buffer... */,
-}};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_20 = {{{0, 120}}, true, true, 0, {
-    {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {120}, {1}, true},
+    {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}, true}, {0, {0}, {1}, {1}, true},
 }};
 /* update: 'conv1_weight/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_26 = {{1, 4, true, false, false, false, 0, 0}, {{SGD_main_1, 0}}, {
-    {2512, 360, {0}, {687}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* weight: conv1_weight */,
-    {2872, 360, {0}, {732}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
-    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
-    {2512, 360, {0}, {642}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: conv1_weight_updated */,
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_15 = {{1, {0}, 1, 0, 4, 0x0, false}, {{90, 90, 1}}, {
+    {90, -1, {-1, -1}}, {90, -1, {-1, -1}}, {1, -1, {-1, -1}}, {90, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_16 = {{1, 1, 4, -1, true, false, false, false, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
+    {2512, 360, {0}, {847}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* weight: conv1_weight */,
+    {2872, 360, {0}, {892}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
+    {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
+    {2512, 360, {0}, {802}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: conv1_weight_updated */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_15 = {{{0, 90}}, true, true, 0, {
+    {0, {0}, {90}, {1}, true}, {0, {0}, {90}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {90}, {1}, true},
 }};
 /* update: 'bn1_scale/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_27 = {{1, 4, true, false, false, true, 0, 0}, {{SGD_main_1, 0}}, {
-    {3432, 20, {0}, {857}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: bn1_scale */,
-    {3456, 20, {0}, {854}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
-    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
-    {3432, 20, {0}, {851}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: bn1_scale_updated */,
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_16 = {{1, {0}, 1, 0, 4, 0x0, false}, {{5, 5, 1}}, {
+    {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_17 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
+    {3432, 20, {0}, {1017}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: bn1_scale */,
+    {3456, 20, {0}, {1014}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
+    {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
+    {3432, 20, {0}, {1011}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: bn1_scale_updated */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_16 = {{{0, 5}}, true, true, 0, {
+    {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {5}, {1}, true},
 }};
 /* update: 'bn1_bias/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_28 = {{1, 4, true, false, false, true, 0, 0}, {{SGD_main_1, 0}}, {
-    {3360, 20, {0}, {642}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: bn1_bias */,
-    {3384, 20, {0}, {645}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
-    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
-    {3360, 20, {0}, {648}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: bn1_bias_updated */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_18 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
+    {3360, 20, {0}, {802}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: bn1_bias */,
+    {3384, 20, {0}, {805}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
+    {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
+    {3360, 20, {0}, {808}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: bn1_bias_updated */,
 }};
 /* update: 'conv2_weight/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_29 = {{1, 4, false, false, false, true, 0, 0}, {{SGD_main_1, 0}}, {
-    {0, 900, {0}, {800}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_EARLY, true, false} /* weight: conv2_weight */,
-    {904, 900, {0}, {740}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_EARLY, true, false} /* gradient: conv2_weight_grad.accumulation.buffer */,
-    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
-    {0, 900, {0}, {680}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_AFTER, false, true} /* updated: conv2_weight_updated */,
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_17 = {{2, {0}, 1, 1, 4, 0x0, false}, {{225, 120, 2}}, {
+    {225, 5, {0, -1}}, {225, 5, {0, -1}}, {1, -1, {-1, -1}}, {225, 5, {0, -1}},
+}};
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_19 = {{1, 1, 4, -1, false, false, false, true, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
+    {0, 900, {0}, {960}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_EARLY, true, false} /* weight: conv2_weight */,
+    {904, 900, {0}, {900}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_EARLY, true, false} /* gradient: conv2_weight_grad.accumulation.buffer */,
+    {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
+    {0, 900, {0}, {840}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_AFTER, false, true} /* updated: conv2_weight_updated */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_17 = {{{0, 120}}, true, true, 0, {
+    {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {120}, {1}, true},
 }};
 /* update: 'classifier_weight/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_30 = {{1, 4, true, false, false, true, 0, 0}, {{SGD_main_1, 0}}, {
-    {3232, 60, {0}, {642}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: classifier_weight */,
-    {3296, 60, {0}, {650}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
-    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
-    {3232, 60, {0}, {658}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: classifier_weight_updated */,
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_18 = {{1, {0}, 1, 0, 4, 0x0, false}, {{15, 15, 1}}, {
+    {15, -1, {-1, -1}}, {15, -1, {-1, -1}}, {1, -1, {-1, -1}}, {15, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_20 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
+    {3232, 60, {0}, {802}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: classifier_weight */,
+    {3296, 60, {0}, {810}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
+    {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
+    {3232, 60, {0}, {818}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: classifier_weight_updated */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_18 = {{{0, 15}}, true, true, 0, {
+    {0, {0}, {15}, {1}, true}, {0, {0}, {15}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {15}, {1}, true},
 }};
 /* update: 'classifier_bias/SGD' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_31 = {{1, 4, true, false, false, true, 0, 0}, {{SGD_main_1, 0}}, {
-    {3504, 12, {0}, {858}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: classifier_bias */,
-    {3520, 12, {0}, {856}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
-    {5128, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
-    {3504, 12, {0}, {854}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: classifier_bias_updated */,
+static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_19 = {{1, {0}, 1, 0, 4, 0x0, false}, {{3, 3, 1}}, {
+    {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
+}};
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_21 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
+    {3504, 12, {0}, {1018}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: classifier_bias */,
+    {3520, 12, {0}, {1016}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
+    {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
+    {3504, 12, {0}, {1014}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: classifier_bias_updated */,
+}};
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_19 = {{{0, 3}}, true, true, 0, {
+    {0, {0}, {3}, {1}, true}, {0, {0}, {3}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {3}, {1}, true},
 }};
 /* infer: 'conv1' */
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_32 = {{2, 3, false, false, false, false, 6152, 468}, {{Conv_main_1, NET_TEAM}, {Conv_main_2, NET_TEAM}}, {
-    {1808, 704, {0}, {702}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: image */,
-    {2512, 360, {0}, {746}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* W: conv1_weight */,
-    {5136, 480, {0}, {0}, 8, NET_L1, NET_DIRECT, 4, 4, 0, 0x0, NET_AFTER, false, true} /* Y: infer/conv1_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_22 = {{2, 2, 3, -1, false, false, false, false, 7432, 468}, {{Conv_main_pad_1, NET_TEAM, 0, {0}}, {Conv_main_blocked_1, NET_TEAM, 0, {0}}}, {
+    {1808, 704, {0}, {862}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: image */,
+    {2512, 360, {0}, {906}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* W: conv1_weight */,
+    {3576, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: infer/conv1_out */,
 }};
-/* infer: 'bn1' */
-static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[10]; } shape_21 = {{1, {0}, 3, 0, 10, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
+/* infer: 'bn1' + 'relu1' */
+static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[10]; } shape_20 = {{1, {0}, 3, 0, 10, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
     {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[6]; } work_33 = {{1, 6, true, false, false, true, 0, 0}, {{BatchNormalization_main_1, 2}}, {
-    {5136, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 3, 4, 0, 0x0, NET_AFTER, true, false} /* X: infer/conv1_out */,
-    {3432, 20, {0}, {857}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale: bn1_scale */,
-    {3360, 20, {0}, {854}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* B: bn1_bias */,
-    {3408, 20, {0}, {851}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* input_mean: bn1_mean */,
-    {3480, 20, {0}, {848}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* input_var: bn1_var */,
-    {5136, 480, {0}, {0}, 7, NET_L1, NET_DIRECT, 3, 4, 0, 0x0, NET_AFTER, false, true} /* Y: infer/bn1_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[6]; } work_23 = {{2, 1, 6, -1, true, false, false, false, 0, 0}, {{BatchNormalization_main_1, 2, 0, {0}}, {Relu_main_1, NET_FLAT, 0, {5, 0}}}, {
+    {3576, 480, {0}, {802}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_KEPT, true, false} /* X of node 1, Y of node 1, x of node 2: infer/conv1_out */,
+    {3432, 20, {0}, {1017}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale of node 1: bn1_scale */,
+    {3360, 20, {0}, {1014}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* B of node 1: bn1_bias */,
+    {3408, 20, {0}, {1011}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* input_mean of node 1: bn1_mean */,
+    {3480, 20, {0}, {1008}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* input_var of node 1: bn1_var */,
+    {3576, 480, {0}, {948}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, false, true} /* y of node 2: infer/relu1_out */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[6]; } tile_21 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[6]; } tile_20 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
     {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true},
 }};
-/* infer: 'relu1' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_34 = {{1, 2, true, false, false, true, 0, 0}, {{Relu_main_1, 0}}, {
-    {5136, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* x: infer/bn1_out */,
-    {5136, 480, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* y: infer/relu1_out */,
-}};
 /* infer: 'conv2' */
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_35 = {{2, 3, false, false, false, true, 6456, 384}, {{Conv_main_3, NET_TEAM}, {Conv_main_4, NET_TEAM}}, {
-    {5136, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 4, 4, 0, 0x20, NET_AFTER, true, false} /* X: infer/relu1_out */,
-    {0, 900, {0}, {762}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
-    {5616, 480, {0}, {0}, 8, NET_L1, NET_DIRECT, 4, 4, 0, 0x0, NET_AFTER, false, true} /* Y: infer/conv2_out */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 2, 3, -1, false, false, false, false, 7448, 384}, {{Conv_main_pad_2, NET_TEAM, 0, {0}}, {Conv_main_blocked_2, NET_TEAM, 0, {0}}}, {
+    {3576, 480, {0}, {907}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: infer/relu1_out */,
+    {0, 900, {0}, {862}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
+    {4056, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: infer/conv2_out */,
 }};
-/* infer: 'add' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_36 = {{1, 3, true, false, false, true, 0, 0}, {{Add_main_1, 0}}, {
-    {5616, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* A: infer/conv2_out */,
-    {5136, 480, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* B: infer/relu1_out */,
-    {5616, 480, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* C: infer/add_out */,
+/* infer: 'add' + 'relu2' + 'pool' */
+static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[5]; } shape_21 = {{1, {0}, 2, 0, 5, 0x2, false}, {{5, 5, 1}, {24, 24, 1}}, {
+    {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
-/* infer: 'relu2' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_37 = {{1, 2, true, false, false, true, 0, 0}, {{Relu_main_1, 0}}, {
-    {5616, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* x: infer/add_out */,
-    {5616, 480, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* y: infer/relu2_out */,
+static const struct { net_work_t head; net_phase_t phases[3]; net_block_t blocks[3]; } work_25 = {{3, 3, 3, -1, true, false, false, false, 0, 0}, {{Add_main_1, NET_FLAT, 1, {0, 0, 2}}, {Relu_main_1, NET_FLAT, 0, {0, 0}}, {GlobalAveragePool_main_1, 0, 0, {0}}}, {
+    {4056, 480, {0}, {865}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, true, false} /* A of node 1, C of node 1, x of node 2, y of node 2, X of node 3: infer/conv2_out */,
+    {6416, 20, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* Y of node 3: infer/pool_out */,
+    {3576, 480, {0}, {805}, 3, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, true, false} /* B of node 1: infer/relu1_out */,
 }};
-/* infer: 'pool' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[2]; } work_38 = {{1, 2, true, false, false, true, 0, 0}, {{GlobalAveragePool_main_1, 0}}, {
-    {5616, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* X: infer/relu2_out */,
-    {5136, 20, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* Y: infer/pool_out */,
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_21 = {{{0, 5}, {0, 24}}, true, true, 0, {
+    {0, {0, 0}, {5, 24}, {24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0, 0}, {5, 24}, {24, 1}, true},
 }};
 /* infer: 'classifier' */
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_39 = {{1, 4, true, false, false, true, 0, 0}, {{Gemm_main_1, 1}}, {
-    {5136, 20, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: infer/pool_flat_out */,
-    {3232, 60, {0}, {645}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
-    {3504, 12, {0}, {653}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* C: classifier_bias */,
-    {3536, 12, {0}, {655}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, false, true} /* Y: infer/classifier_out */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_26 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{Gemm_main_1, 1, 0, {0}}}, {
+    {6416, 20, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: infer/pool_flat_out */,
+    {3232, 60, {0}, {1012}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
+    {3504, 12, {0}, {1010}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* C: classifier_bias */,
+    {3536, 12, {0}, {1008}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, false, true} /* Y: infer/classifier_out */,
 }};
 
 /* ---- entries ------------------------------------------------------------------------------------------------- */
@@ -1430,99 +1429,73 @@ static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks
 static const net_group_t step_groups[] = {
     /* Conv: node 'conv1', 2 tiles (ci 2/1) */
     {&shape_0.head, &work_0.head, &tile_0, sizeof shape_0, sizeof work_0, sizeof tile_0},
-    /* BatchNormInternal mean, variance, normalise: node 'bn1', 1 tile */
+    /* BatchNormInternal mean, variance, normalise + Relu: nodes 'bn1' + 'relu1', 1 tile */
     {&shape_1.head, &work_1.head, &tile_1, sizeof shape_1, sizeof work_1, sizeof tile_1},
-    /* Relu: node 'relu1', 1 tile */
-    {&shape_2.head, &work_2.head, &tile_2, sizeof shape_2, sizeof work_2, sizeof tile_2},
     /* Conv: node 'conv2', 3 tiles (ci 5/2) */
+    {&shape_2.head, &work_2.head, &tile_2, sizeof shape_2, sizeof work_2, sizeof tile_2},
+    /* Add + Relu + GlobalAveragePool: nodes 'add' + 'relu2' + 'pool', 1 tile */
     {&shape_3.head, &work_3.head, &tile_3, sizeof shape_3, sizeof work_3, sizeof tile_3},
-    /* Add: node 'add', 1 tile */
-    {&shape_4.head, &work_4.head, &tile_4, sizeof shape_4, sizeof work_4, sizeof tile_4},
-    /* Relu: node 'relu2', 1 tile */
-    {&shape_2.head, &work_5.head, &tile_2, sizeof shape_2, sizeof work_5, sizeof tile_2},
-    /* GlobalAveragePool: node 'pool', 1 tile */
-    {&shape_5.head, &work_6.head, &tile_5, sizeof shape_5, sizeof work_6, sizeof tile_5},
     /* Gemm: node 'classifier', 1 tile */
-    {&shape_6.head, &work_7.head, &tile_6, sizeof shape_6, sizeof work_7, sizeof tile_6},
+    {&shape_4.head, &work_4.head, &tile_4, sizeof shape_4, sizeof work_4, sizeof tile_4},
     /* SoftmaxCrossEntropyLoss log_softmax, loss: node 'loss/SoftmaxCrossEntropyLoss', 1 tile */
-    {&shape_7.head, &work_8.head, &tile_7, sizeof shape_7, sizeof work_8, sizeof tile_7},
-    /* SoftmaxCrossEntropyLossGrad: node 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad', 1 tile */
-    {&shape_8.head, &work_9.head, &tile_8, sizeof shape_8, sizeof work_9, sizeof tile_8},
-    /* Gemm: node 'classifier_grad/Gemm_1', 1 tile */
-    {&shape_9.head, &work_10.head, &tile_9, sizeof shape_9, sizeof work_10, sizeof tile_9},
-    /* InPlaceAccumulatorV2: node 'classifier_weight_grad/InPlaceAccumulatorV2', 1 tile */
-    {&shape_10.head, &work_11.head, &tile_10, sizeof shape_10, sizeof work_11, sizeof tile_10},
-    /* InPlaceAccumulatorV2: node 'classifier_bias_grad/InPlaceAccumulatorV2', 1 tile */
-    {&shape_11.head, &work_12.head, &tile_11, sizeof shape_11, sizeof work_12, sizeof tile_11},
+    {&shape_5.head, &work_5.head, &tile_5, sizeof shape_5, sizeof work_5, sizeof tile_5},
+    /* SoftmaxCrossEntropyLossGrad + InPlaceAccumulatorV2: nodes 'loss/SoftmaxCrossEntropyLoss_grad/SoftmaxCrossEntropyLossGrad' + 'classifier_bias_grad/InPlaceAccumulatorV2', 1 tile */
+    {&shape_6.head, &work_6.head, &tile_6, sizeof shape_6, sizeof work_6, sizeof tile_6},
+    /* Gemm + InPlaceAccumulatorV2: nodes 'classifier_grad/Gemm_1' + 'classifier_weight_grad/InPlaceAccumulatorV2', 1 tile */
+    {&shape_7.head, &work_7.head, &tile_7, sizeof shape_7, sizeof work_7, sizeof tile_7},
     /* Gemm: node 'classifier_grad/Gemm', 1 tile */
-    {&shape_12.head, &work_13.head, &tile_12, sizeof shape_12, sizeof work_13, sizeof tile_12},
-    /* GlobalAveragePoolGrad: node 'pool_grad/GlobalAveragePoolGrad', 1 tile */
-    {&shape_13.head, &work_14.head, &tile_13, sizeof shape_13, sizeof work_14, sizeof tile_13},
-    /* ReluGrad: node 'relu2_grad/ReluGrad', 1 tile */
-    {&shape_4.head, &work_15.head, &tile_4, sizeof shape_4, sizeof work_15, sizeof tile_4},
+    {&shape_8.head, &work_8.head, &tile_8, sizeof shape_8, sizeof work_8, sizeof tile_8},
+    /* GlobalAveragePoolGrad + ReluGrad: nodes 'pool_grad/GlobalAveragePoolGrad' + 'relu2_grad/ReluGrad', 1 tile */
+    {&shape_9.head, &work_9.head, &tile_9, sizeof shape_9, sizeof work_9, sizeof tile_9},
     /* ConvGradX: node 'conv2_grad/ConvGrad/X', 3 tiles (co 5/2) */
-    {&shape_14.head, &work_16.head, &tile_14, sizeof shape_14, sizeof work_16, sizeof tile_14},
+    {&shape_10.head, &work_10.head, &tile_10, sizeof shape_10, sizeof work_10, sizeof tile_10},
     /* Add: node 'relu1_out_grad/Add', 1 tile */
-    {&shape_4.head, &work_17.head, &tile_4, sizeof shape_4, sizeof work_17, sizeof tile_4},
+    {&shape_11.head, &work_11.head, &tile_11, sizeof shape_11, sizeof work_11, sizeof tile_11},
     /* ReluGrad: node 'relu1_grad/ReluGrad', 1 tile */
-    {&shape_4.head, &work_18.head, &tile_4, sizeof shape_4, sizeof work_18, sizeof tile_4},
-    /* BatchNormalizationGrad sums, apply: node 'bn1_grad/BatchNormalizationGrad', 1 tile */
-    {&shape_15.head, &work_19.head, &tile_15, sizeof shape_15, sizeof work_19, sizeof tile_15},
-    /* InPlaceAccumulatorV2: node 'bn1_scale_grad/InPlaceAccumulatorV2', 1 tile */
-    {&shape_16.head, &work_20.head, &tile_16, sizeof shape_16, sizeof work_20, sizeof tile_16},
-    /* InPlaceAccumulatorV2: node 'bn1_bias_grad/InPlaceAccumulatorV2', 1 tile */
-    {&shape_16.head, &work_21.head, &tile_16, sizeof shape_16, sizeof work_21, sizeof tile_16},
-    /* ConvGradW: node 'conv1_grad/ConvGrad/W', 2 tiles (oy 6/3) */
-    {&shape_17.head, &work_22.head, &tile_17, sizeof shape_17, sizeof work_22, sizeof tile_17},
-    /* InPlaceAccumulatorV2: node 'conv1_weight_grad/InPlaceAccumulatorV2', 1 tile */
-    {&shape_18.head, &work_23.head, &tile_18, sizeof shape_18, sizeof work_23, sizeof tile_18},
-    /* ConvGradW: node 'conv2_grad/ConvGrad/W', 3 tiles (ci 5/2) */
-    {&shape_19.head, &work_24.head, &tile_19, sizeof shape_19, sizeof work_24, sizeof tile_19},
-    /* InPlaceAccumulatorV2: node 'conv2_weight_grad/InPlaceAccumulatorV2', 2 tiles (i 225/120) */
-    {&shape_20.head, &work_25.head, &tile_20, sizeof shape_20, sizeof work_25, sizeof tile_20},
+    {&shape_11.head, &work_12.head, &tile_11, sizeof shape_11, sizeof work_12, sizeof tile_11},
+    /* BatchNormalizationGrad sums, apply + InPlaceAccumulatorV2 + InPlaceAccumulatorV2: nodes 'bn1_grad/BatchNormalizationGrad' + 'bn1_scale_grad/InPlaceAccumulatorV2' + 'bn1_bias_grad/InPlaceAccumulatorV2', 1 tile */
+    {&shape_12.head, &work_13.head, &tile_12, sizeof shape_12, sizeof work_13, sizeof tile_12},
+    /* ConvGradW + InPlaceAccumulatorV2: nodes 'conv1_grad/ConvGrad/W' + 'conv1_weight_grad/InPlaceAccumulatorV2', 2 tiles (ci 2/1) */
+    {&shape_13.head, &work_14.head, &tile_13, sizeof shape_13, sizeof work_14, sizeof tile_13},
+    /* ConvGradW + InPlaceAccumulatorV2: nodes 'conv2_grad/ConvGrad/W' + 'conv2_weight_grad/InPlaceAccumulatorV2', 3 tiles (ci 5/2) */
+    {&shape_14.head, &work_15.head, &tile_14, sizeof shape_14, sizeof work_15, sizeof tile_14},
 };
 
-static const net_entry_t step_entry = {step_groups, regions, 26, NET_CORES, 0};
+static const net_entry_t step_entry = {step_groups, regions, 16, NET_CORES, 0};
 
 static const net_group_t update_groups[] = {
     /* SGD: node 'conv1_weight/SGD', 1 tile */
-    {&shape_18.head, &work_26.head, &tile_18, sizeof shape_18, sizeof work_26, sizeof tile_18},
+    {&shape_15.head, &work_16.head, &tile_15, sizeof shape_15, sizeof work_16, sizeof tile_15},
     /* SGD: node 'bn1_scale/SGD', 1 tile */
-    {&shape_16.head, &work_27.head, &tile_16, sizeof shape_16, sizeof work_27, sizeof tile_16},
+    {&shape_16.head, &work_17.head, &tile_16, sizeof shape_16, sizeof work_17, sizeof tile_16},
     /* SGD: node 'bn1_bias/SGD', 1 tile */
-    {&shape_16.head, &work_28.head, &tile_16, sizeof shape_16, sizeof work_28, sizeof tile_16},
+    {&shape_16.head, &work_18.head, &tile_16, sizeof shape_16, sizeof work_18, sizeof tile_16},
     /* SGD: node 'conv2_weight/SGD', 2 tiles (i 225/120) */
-    {&shape_20.head, &work_29.head, &tile_20, sizeof shape_20, sizeof work_29, sizeof tile_20},
+    {&shape_17.head, &work_19.head, &tile_17, sizeof shape_17, sizeof work_19, sizeof tile_17},
     /* SGD: node 'classifier_weight/SGD', 1 tile */
-    {&shape_10.head, &work_30.head, &tile_10, sizeof shape_10, sizeof work_30, sizeof tile_10},
+    {&shape_18.head, &work_20.head, &tile_18, sizeof shape_18, sizeof work_20, sizeof tile_18},
     /* SGD: node 'classifier_bias/SGD', 1 tile */
-    {&shape_11.head, &work_31.head, &tile_11, sizeof shape_11, sizeof work_31, sizeof tile_11},
+    {&shape_19.head, &work_21.head, &tile_19, sizeof shape_19, sizeof work_21, sizeof tile_19},
 };
 
-static const net_entry_t update_entry = {update_groups, regions, 6, NET_CORES, 26};
+static const net_entry_t update_entry = {update_groups, regions, 6, NET_CORES, 16};
 
 static const net_group_t infer_groups[] = {
     /* Conv: node 'conv1', 2 tiles (ci 2/1) */
-    {&shape_0.head, &work_32.head, &tile_0, sizeof shape_0, sizeof work_32, sizeof tile_0},
-    /* BatchNormalization: node 'bn1', 1 tile */
-    {&shape_21.head, &work_33.head, &tile_21, sizeof shape_21, sizeof work_33, sizeof tile_21},
-    /* Relu: node 'relu1', 1 tile */
-    {&shape_2.head, &work_34.head, &tile_2, sizeof shape_2, sizeof work_34, sizeof tile_2},
+    {&shape_0.head, &work_22.head, &tile_0, sizeof shape_0, sizeof work_22, sizeof tile_0},
+    /* BatchNormalization + Relu: nodes 'bn1' + 'relu1', 1 tile */
+    {&shape_20.head, &work_23.head, &tile_20, sizeof shape_20, sizeof work_23, sizeof tile_20},
     /* Conv: node 'conv2', 3 tiles (ci 5/2) */
-    {&shape_3.head, &work_35.head, &tile_3, sizeof shape_3, sizeof work_35, sizeof tile_3},
-    /* Add: node 'add', 1 tile */
-    {&shape_4.head, &work_36.head, &tile_4, sizeof shape_4, sizeof work_36, sizeof tile_4},
-    /* Relu: node 'relu2', 1 tile */
-    {&shape_2.head, &work_37.head, &tile_2, sizeof shape_2, sizeof work_37, sizeof tile_2},
-    /* GlobalAveragePool: node 'pool', 1 tile */
-    {&shape_5.head, &work_38.head, &tile_5, sizeof shape_5, sizeof work_38, sizeof tile_5},
+    {&shape_2.head, &work_24.head, &tile_2, sizeof shape_2, sizeof work_24, sizeof tile_2},
+    /* Add + Relu + GlobalAveragePool: nodes 'add' + 'relu2' + 'pool', 1 tile */
+    {&shape_21.head, &work_25.head, &tile_21, sizeof shape_21, sizeof work_25, sizeof tile_21},
     /* Gemm: node 'classifier', 1 tile */
-    {&shape_6.head, &work_39.head, &tile_6, sizeof shape_6, sizeof work_39, sizeof tile_6},
+    {&shape_4.head, &work_26.head, &tile_4, sizeof shape_4, sizeof work_26, sizeof tile_4},
 };
 
-static const net_entry_t infer_entry = {infer_groups, regions, 8, NET_CORES, 32};
+static const net_entry_t infer_entry = {infer_groups, regions, 5, NET_CORES, 22};
 
-enum { RESET_ADDRESS = 5120, LEARNING_RATE_ADDRESS = 5128 }; /* in L1 */
+enum { RESET_ADDRESS = 6400, LEARNING_RATE_ADDRESS = 6408 }; /* in L1 */
 
 int net_init(void) { return net_memory_open(NET_L1_BYTES, NET_L2_BYTES, NET_L3_BYTES); }
 

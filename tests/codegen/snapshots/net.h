@@ -10,12 +10,12 @@
 #include "net_state.h"
 
 #define NET_CORES 8
-#define NET_L1_BYTES 6880
-#define NET_L2_BYTES 5544
+#define NET_L1_BYTES 8160
+#define NET_L2_BYTES 5064
 #define NET_L3_BYTES 8
 
 /* The memories this plan was made for. */
-#define NET_L1_CAPACITY 17120
+#define NET_L1_CAPACITY 18400
 #define NET_L2_CAPACITY 1572864
 #define NET_L3_CAPACITY 8388608
 

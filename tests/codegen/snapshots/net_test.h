@@ -6,6 +6,6 @@
 #define TEST_ACCUMULATION 2
 #define TEST_LEARNING_RATE 5.0e-02f
 #define TEST_BATCHES 4 /* distinct mini-batches in data.bin */
-#define TEST_GROUPS 40 /* tile nests of all entries */
+#define TEST_GROUPS 27 /* tile nests of all entries */
 
 #endif

@@ -1,4 +1,4 @@
 <%namespace file="broadcast.mako" import="elementwise"/>
 <%def name="main()">
-${elementwise(t, ("A", "B"), "C", "{} + {}".format, "net_add")}
+${elementwise(t, ("input",), "output", "{}".format, "net_copy")}
 </%def>

@@ -1,0 +1,127 @@
+"""How the steps of a schedule can be run: their nests, which steps are alike, and the best tiles of each kind.
+
+Nothing here depends on a particular schedule, so one :class:`Ways` serves all plans that are made of a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from deeploy_ext.planning.cost import Machine
+from deeploy_ext.planning.joint import joins
+from deeploy_ext.planning.nest import NOWHERE, Nest, nests_of
+from deeploy_ext.planning.options import PlanOptions
+from deeploy_ext.planning.plan import MAX_OPERANDS, MAX_PHASES
+from deeploy_ext.planning.search import Choice, NestSearch, Room
+from deeploy_ext.planning.steps import Flow, Step
+
+Best = tuple[int, tuple[Choice, ...]]
+"""Which of the ways to run a step, and its choices, nest by nest."""
+
+
+class Ways:
+    """Nests and tiles of the steps of one program; of ``options`` those that hold for all of its plans."""
+
+    def __init__(self, flow: Flow, machine: Machine, options: PlanOptions) -> None:
+        self.flow, self.machine, self.options = flow, machine, options
+        self._nests: dict[tuple[int, ...], tuple[tuple[Nest, ...], ...]] = {}
+        self._kinds: dict[tuple[int, ...], Hashable] = {}
+        self._places: dict[int, Hashable] = {}
+        self._first: dict[Hashable, NestSearch] = {}
+        self._best: dict[Hashable, Best | None] = {}
+
+    def _name(self, step: Step) -> tuple[int, ...]:
+        return tuple(map(self.flow.index, step))
+
+    def nests(self, step: Step) -> tuple[tuple[Nest, ...], ...]:
+        """The alternatives, each a sequence of nests that run one after the other; (): the nodes cannot run as one step."""
+        name = self._name(step)
+        if name not in self._nests:
+            self._nests[name] = self._nests_of(step)
+            for way, nests in enumerate(self._nests[name]):
+                for place, nest in enumerate(nests):
+                    self._places[id(nest)] = self.kind(step), way, place
+        return self._nests[name]
+
+    def _nests_of(self, step: Step) -> tuple[tuple[Nest, ...], ...]:
+        if len(step) == 1:
+            return nests_of(step[0], "portable" if step[0].name in self.options.variants else self.options.kernels)
+        joint = joins(step, self.flow, self.options.kernels)
+        return tuple((nest,) for nest in joint if len(nest.operands) <= MAX_OPERANDS and nest.steps <= MAX_PHASES)
+
+    def kind(self, step: Step) -> Hashable:
+        """Equal for steps of the same operators, attributes, constants, shapes and connections."""
+        name = self._name(step)
+        if name not in self._kinds:
+            self._kinds[name] = self._kind_of(step)
+        return self._kinds[name]
+
+    def _kind_of(self, step: Step) -> Hashable:
+        numbers: dict[tuple[str, str], int] = {}
+        internal = self.flow.internal(step)
+        key: list[Hashable] = []
+        for call in step:
+            invocation = call.invocation
+            values = (*call.reads, *call.writes)
+            tensors = [self.flow.tensor(value) for value in values]
+            ties = tuple(numbers.setdefault(("tensor", tensor), len(numbers)) for tensor in tensors)
+            shared = tuple(numbers.setdefault(("memory", self.flow.root(value)), len(numbers)) for value in values)
+            attributes = repr(sorted(invocation.attributes.items()))
+            constants = repr(sorted((k, v.tolist()) for k, v in invocation.constants.items()))
+            types = repr((invocation.inputs, invocation.outputs))
+            forced = repr(sorted(self.options.largest.get(call.name, {}).items())), self.options.variants.get(call.name)
+            inside = tuple(tensor in internal for tensor in tensors)
+            key.append((invocation.operator.key, attributes, constants, types, forced, inside, ties, shared))
+        return tuple(key)
+
+    def homes(self, step: Step, home: Mapping[str, str]) -> tuple[str, ...]:
+        """Levels of all that the nodes of a step touch; ``home`` gives that of every value."""
+        internal = self.flow.internal(step)
+        values = [value for call in step for value in (*call.reads, *call.writes)]
+        return tuple(NOWHERE if self.flow.tensor(value) in internal else home[value] for value in values)
+
+    def search(self, nest: Nest, homes: Mapping[str, str]) -> NestSearch:
+        """A search for tiles of one of the nests of a step, with the homes of its operands; what does not depend on them is
+        found once for all nests of a kind.
+        """
+        whole = {o.name: self.flow.program.values[o.value].bytes for o in nest.operands}
+        place = self._places[id(nest)]
+        largest = self.options.largest.get(nest.call.name, {})
+        search = NestSearch(nest, homes, whole, self.machine, largest, self._first.get(place))
+        self._first.setdefault(place, search)
+        return search
+
+    def best(self, step: Step, home: Mapping[str, str], room: Room) -> Best | None:
+        """The cheapest of the ways to run a step, and its choices; None when none fits."""
+        homes = self.homes(step, home)
+        if "L3" not in homes:
+            room = Room(room.l1, 0, room.double_buffer, room.eager)
+        key = self.kind(step), homes, room
+        if key not in self._best:
+            found: list[Best] = []
+            for way, nests in enumerate(self.nests(step)):
+                if not in_copies(nests, home):
+                    continue
+                choices = [self.search(nest, homes_of(nest, home)).best(room) for nest in nests]
+                if all(choices):
+                    found.append((way, tuple(c for c in choices if c)))
+            self._best[key] = min(found, key=lambda one: sum(c.cycles.total for c in one[1])) if found else None
+        return self._best[key]
+
+    def smallest(self, step: Step, home: Mapping[str, str]) -> list[tuple[int, int]]:
+        """L1 and L2 staging bytes of the smallest tiles of every way to run a step."""
+        found: list[tuple[int, int]] = []
+        for nests in self.nests(step):
+            choices = [self.search(nest, homes_of(nest, home)).smallest() for nest in nests]
+            found.append((max(c.l1_bytes for c in choices if c), max(c.stage_bytes for c in choices if c)))
+        return found
+
+
+def homes_of(nest: Nest, home: Mapping[str, str]) -> dict[str, str]:
+    """Level of every operand of a nest; ``home`` gives that of every value."""
+    return {o.name: home[o.value] if o.loaded or o.stored else NOWHERE for o in nest.operands}
+
+
+def in_copies(nests: Sequence[Nest], home: Mapping[str, str]) -> bool:
+    """Whether what the nests compute in place of what they load is a copy in a tile, not the tensor itself."""
+    return not any(o.overwritten and home[o.value] == "L1" for nest in nests for o in nest.operands)

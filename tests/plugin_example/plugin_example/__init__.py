@@ -1,0 +1,1 @@
+"""A plugin of deeploy_ext: an operator, a target, a network."""
