@@ -18,7 +18,7 @@ from deeploy_ext.planning.cost import operand_transfers, total_cycles
 from deeploy_ext.planning.nest import Nest, Operand, Volume
 from deeploy_ext.planning.search import Choice, NestSearch, Room, Shape
 from deeploy_ext.planning.steps import Step
-from deeploy_ext.planning.ways import Ways, homes_of, in_copies
+from deeploy_ext.planning.ways import Ways, homes_of
 
 STAGES = ("tile", "whole")
 """How operands in L3 pass through L2, all of a nest alike; see :class:`deeploy_ext.planning.plan.BlockPlan`."""
@@ -65,7 +65,7 @@ def units_of(ways: Ways, steps: Sequence[Step], owner: Mapping[str, str]) -> tup
         slot_of: dict[str, int | None] = {}
         pattern: list[tuple[str, int | None]] = []
         home = {value: "L1" if owner[value] in program.arguments else "" for call in step for value in call.operands.values()}
-        nests = tuple(nests for nests in ways.nests(step) if in_copies(nests, home))
+        nests = tuple(ways.nests(step)[way] for way in ways.suited(step, home, owner))
         operands = [operand for way in nests for nest in way for operand in nest.operands]
         for operand in operands:
             if operand.loaded or operand.stored:

@@ -19,6 +19,7 @@ from deeploy_ext.planning.figures import nest_of
 from deeploy_ext.planning.joint import flat_blocks
 from deeploy_ext.planning.nest import NOWHERE, Nest, Tiling, row_of
 from deeploy_ext.planning.plan import CONTIGUOUS, CONTINUED, BlockPlan, BodyPlan, Group, Placement, Plan
+from deeploy_ext.planning.residency import suits_residents
 from deeploy_ext.planning.schedule import in_order
 from deeploy_ext.planning.steps import Flow, Step
 from deeploy_ext.planning.target import Target, load_target
@@ -206,6 +207,9 @@ def _check_group(
         raise _fail(where, "a tile writes elements that it does not compute")
     if [b.uses for b in group.blocks] != [o.uses for o in nest.operands]:
         raise _fail(where, "its blocks are not its operands")
+    kept = {o.name: homes[b.value] for b, o in zip(group.blocks, nest.operands, strict=True) if b.loaded or b.stored}
+    if not suits_residents(nest, {name: home.storage for name, home in kept.items() if home.level == "L1"}):
+        raise _fail(where, "a tensor that lives in L1 would be computed over while it is needed")
     for block, operand in zip(group.blocks, nest.operands, strict=True):
         if block.axes != tiling.axes(operand) or block.value != operand.value or block.item != operand.item:
             raise _fail(where, f"regions of '{block.operand}' do not follow from the tile sizes")
@@ -214,8 +218,6 @@ def _check_group(
         if block.stored:
             _check_written_once(where, block, group)
         home = homes[block.value].level if block.loaded or block.stored else NOWHERE
-        if operand.overwritten and home == "L1":
-            raise _fail(where, f"'{block.operand}' lives in L1, where its tile would be computed over")
         _check_block(where, block, group, home, target)
     lives = {
         level: [

@@ -222,7 +222,7 @@ class Draft:
 
     def _best(self, step: Step, home: Mapping[str, str], stage_room: int, l1: int) -> Best | None:
         room = Room(l1, stage_room, self.options.double_buffer, self.options.buffer_all)
-        return self.ways.best(step, home, room)
+        return self.ways.best(step, home, self.owner, room)
 
     def estimate(self, step: Step, home: Mapping[str, str]) -> int | None:
         """Predicted cycles of a step with values in these levels; None when it cannot be run."""

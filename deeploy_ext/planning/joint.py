@@ -206,7 +206,8 @@ class _Joint:
         for place, call in enumerate(self.step):
             operator = call.invocation.operator
             pairs = [*(() if place == self.main and self._has_phases() else operator.state), *operator.in_place]
-            pairs = [pair for pair in pairs if set(pair) <= set(call.operands)]
+            touched = {use.operand for operand in operands for use in operand.uses if use.node == place}
+            pairs = [pair for pair in pairs if set(pair) <= touched]  # a constant that is part of the code is no operand
             pairs.sort(key=lambda pair: (pair not in operator.state, _of(operands, place, pair[0]).loaded))
             for before, after in pairs:
                 a, b = _of(operands, place, before), _of(operands, place, after)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -224,22 +225,10 @@ class Tiling:
 
     def axis(self, operand: Operand, place: int) -> AxisPlan:
         """Regions of one axis; they depend on the tiles of those loops alone that are in its indices."""
-        loops, extent = self.loop_plans(), operand.view[place]
-        indices = [access.index[place] for access in operand.accesses]
+        indices = tuple(access.index[place] for access in operand.accesses)
         names = {name for index in indices if index is not None for name in index.loops}
-        depends = tuple(i for i in self.split if loops[i].name in names)
-        if not depends and all(index is None for index in indices):
-            return AxisPlan(extent, (), ((0, extent),))
-        begins = {loop.name: np.zeros((), np.int64) for loop in loops}
-        ends = {loop.name: np.full((), loop.extent) for loop in loops}
-        for axis, i in enumerate(depends):
-            tile = np.arange(loops[i].count).reshape([-1 if axis == other else 1 for other in range(len(depends))])
-            begins[loops[i].name] = tile * loops[i].tile
-            ends[loops[i].name] = np.minimum((tile + 1) * loops[i].tile, loops[i].extent)
-        regions = [_regions(index, begins, ends, extent) for index in indices]
-        shape = [loops[i].count for i in depends]
-        begin, end = (np.broadcast_to(edge, shape).ravel() for edge in _union(regions))
-        return AxisPlan(extent, depends, tuple(zip(begin.tolist(), (end - begin).tolist(), strict=True)))
+        own = tuple((i, loop) for i, loop in enumerate(self.loop_plans()) if loop.name in names)
+        return _axis_plan(indices, operand.view[place], own)
 
     def exact(self) -> bool:
         """Whether every written region holds exactly the elements its tile computes."""
@@ -256,6 +245,25 @@ class Tiling:
                     if not index.size_if_exact(ranges, extent):
                         return False
         return True
+
+
+@cache
+def _axis_plan(indices: tuple[Affine | None, ...], extent: int, loops: tuple[tuple[int, LoopPlan], ...]) -> AxisPlan:
+    """Regions of an axis, from the index of every access and the loops that these name, each with its place in the nest.
+
+    Kept: many nodes, tilings and kernels ask for the same.
+    """
+    split = [(i, loop) for i, loop in loops if loop.count > 1]
+    begins = {loop.name: np.zeros((), np.int64) for _, loop in loops}
+    ends = {loop.name: np.full((), loop.extent) for _, loop in loops}
+    for axis, (_, loop) in enumerate(split):
+        tile = np.arange(loop.count).reshape([-1 if axis == other else 1 for other in range(len(split))])
+        begins[loop.name] = tile * loop.tile
+        ends[loop.name] = np.minimum((tile + 1) * loop.tile, loop.extent)
+    regions = [_regions(index, begins, ends, extent) for index in indices]
+    shape = [loop.count for _, loop in split]
+    begin, end = (np.broadcast_to(edge, shape).ravel() for edge in _union(regions))
+    return AxisPlan(extent, tuple(i for i, _ in split), tuple(zip(begin.tolist(), (end - begin).tolist(), strict=True)))
 
 
 Edges = tuple[np.ndarray, np.ndarray]

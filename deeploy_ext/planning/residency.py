@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from deeploy_ext.planning.arrival import Span
+from deeploy_ext.planning.nest import Nest
 from deeploy_ext.planning.storage import Storage
 
 LONGEST = 8
@@ -91,3 +92,15 @@ def choose_residents(
             for position in range(resident.first, resident.last + 1):
                 now.pop(position, None)
     return chosen
+
+
+def suits_residents(nest: Nest, resident: Mapping[str, str]) -> bool:
+    """Whether a nest may have operands at home in L1, whose blocks are the tensors themselves and no copies.
+
+    Args:
+        resident: those operands, by name, each with its storage.
+    """
+    if any(operand.overwritten and operand.name in resident for operand in nest.operands):
+        return False
+    alone = not nest.before and not nest.after  # one node reads each element before it writes it
+    return alone or len(set(resident.values())) == len(resident)

@@ -5,13 +5,14 @@ Nothing here depends on a particular schedule, so one :class:`Ways` serves all p
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 
 from deeploy_ext.planning.cost import Machine
 from deeploy_ext.planning.joint import joins
 from deeploy_ext.planning.nest import NOWHERE, Nest, nests_of
 from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.plan import MAX_OPERANDS, MAX_PHASES
+from deeploy_ext.planning.residency import suits_residents
 from deeploy_ext.planning.search import Choice, NestSearch, Room
 from deeploy_ext.planning.steps import Flow, Step
 
@@ -91,20 +92,34 @@ class Ways:
         self._first.setdefault(place, search)
         return search
 
-    def best(self, step: Step, home: Mapping[str, str], room: Room) -> Best | None:
-        """The cheapest of the ways to run a step, and its choices; None when none fits."""
+    def suited(self, step: Step, home: Mapping[str, str], owner: Mapping[str, str]) -> tuple[int, ...]:
+        """The ways to run a step whose nests may have in L1 what has its home there; ``owner``: storage of every value."""
+        found: list[int] = []
+        for way, nests in enumerate(self.nests(step)):
+            resident = [
+                {o.name: owner[o.value] for o in nest.operands if homes_of(nest, home)[o.name] == "L1"} for nest in nests
+            ]
+            if all(suits_residents(nest, names) for nest, names in zip(nests, resident, strict=True)):
+                found.append(way)
+        return tuple(found)
+
+    def best(self, step: Step, home: Mapping[str, str], owner: Mapping[str, str], room: Room) -> Best | None:
+        """The cheapest of the ways to run a step, and its choices; None when none fits.
+
+        ``home`` gives the level of every value, ``owner`` its storage.
+        """
         homes = self.homes(step, home)
         if "L3" not in homes:
             room = Room(room.l1, 0, room.double_buffer, room.eager)
-        key = self.kind(step), homes, room
+        suited = self.suited(step, home, owner) if "L1" in homes else None
+        key = self.kind(step), homes, suited, room
         if key not in self._best:
             found: list[Best] = []
             for way, nests in enumerate(self.nests(step)):
-                if not in_copies(nests, home):
-                    continue
-                choices = [self.search(nest, homes_of(nest, home)).best(room) for nest in nests]
-                if all(choices):
-                    found.append((way, tuple(c for c in choices if c)))
+                if suited is None or way in suited:
+                    choices = [self.search(nest, homes_of(nest, home)).best(room) for nest in nests]
+                    if all(choices):
+                        found.append((way, tuple(c for c in choices if c)))
             self._best[key] = min(found, key=lambda one: sum(c.cycles.total for c in one[1])) if found else None
         return self._best[key]
 
@@ -120,8 +135,3 @@ class Ways:
 def homes_of(nest: Nest, home: Mapping[str, str]) -> dict[str, str]:
     """Level of every operand of a nest; ``home`` gives that of every value."""
     return {o.name: home[o.value] if o.loaded or o.stored else NOWHERE for o in nest.operands}
-
-
-def in_copies(nests: Sequence[Nest], home: Mapping[str, str]) -> bool:
-    """Whether what the nests compute in place of what they load is a copy in a tile, not the tensor itself."""
-    return not any(o.overwritten and home[o.value] == "L1" for nest in nests for o in nest.operands)

@@ -22,6 +22,7 @@ from deeploy_ext.planning.plan import (
     Group,
     LoopPlan,
     Placement,
+    Use,
 )
 from support import GAP9, Made, planned, task_of
 
@@ -33,14 +34,14 @@ HOMES = {
 def block(value: str, *slots: int, stored: bool = False, tiled: bool = False) -> BlockPlan:
     """An operand of 64 floats, whole or in four tiles of 16."""
     axis = AxisPlan(64, (0,), ((0, 16), (16, 16), (32, 16), (48, 16))) if tiled else AxisPlan(64, (), ((0, 64),))
-    return BlockPlan(value, value, not stored, stored, 4, (axis,), 64 if tiled else 256, slots, "none", 0, ())
+    return BlockPlan((Use(0, value),), value, not stored, stored, 4, (axis,), 64 if tiled else 256, slots, "none", 0, ())
 
 
 def group(*blocks: BlockPlan, scratch: int = 0) -> Group:
     tiled = any(b.loops for b in blocks)
     loops = (LoopPlan("i", 64, 16 if tiled else 64, False),)
     double = any(len(b.slots) == 2 for b in blocks)
-    made = Group("step", "n", (BodyPlan("main", 0),), loops, (0,) if tiled else (), blocks, double, Cycles(9, 9, 0, 18))
+    made = Group("step", ("n",), 0, (BodyPlan("main", 0),), loops, (0,) if tiled else (), blocks, double, Cycles(9, 9, 0, 18))
     return replace(made, scratch=scratch, scratch_bytes=64 if scratch else 0)
 
 

@@ -42,7 +42,7 @@ def joined_of(program: Program) -> tuple[Step, ...]:
     home = dict.fromkeys(program.values, "L2") | dict.fromkeys(program.arguments, "L1")
 
     def estimate(step: Step) -> int | None:
-        best = ways.best(step, home, Room(L1, 0, False))
+        best = ways.best(step, home, dict(zip(program.values, program.values, strict=True)), Room(L1, 0, False))
         return sum(choice.cycles.total for choice in best[1]) if best else None
 
     return joined_steps(ways.flow, estimate)
@@ -144,7 +144,7 @@ def networks(draw: st.DrawFn) -> TrainingTask:
     return task_from(net.model("random", net.dense("classifier", x, (features, 3)), [1, 3]), TrainingSpec())
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(networks(), st.floats(0.02, 1.0), st.integers(18_000, 60_000))
 def test_a_random_network_is_planned_soundly_and_never_worse(task: TrainingTask, share: float, l1: int) -> None:
     program = scheduled(lower(task))
@@ -172,10 +172,10 @@ def test_a_random_network_is_planned_soundly_and_never_worse(task: TrainingTask,
 
 
 def test_little_l2_costs_resnet8_less_than_the_greedy_planner_wants() -> None:
-    options: dict[str, Any] = {"promote": True, "double_buffer": True, "l2": 256 * 1024}
+    options: dict[str, Any] = {"promote": True, "double_buffer": True, "l2": 256 * 1024, "groups": "single"}
     greedy = planned(task_of("ResNet8"), **options, planner="greedy").plan
     joint = planned(task_of("ResNet8"), **options).plan
-    assert joint.cycles("step") < 0.98 * greedy.cycles("step")
+    assert joint.cycles("step") < 0.95 * greedy.cycles("step")
     assert weighted_cycles(joint) < weighted_cycles(greedy)
 
 

@@ -84,11 +84,11 @@ def moved(made: Made, storage: str, **changes: object) -> Made:
 
 
 def test_a_resident_on_a_slot_of_any_nest_of_its_life_is_refused(made: Made) -> None:
-    position = {(call.entry, call.name): i for i, call in enumerate(made.program.calls)}
+    position = {key: i for i, key in enumerate(made.plan.schedule)}
     tried = 0
     for resident in residents_of(made)[::4]:
         life = range(resident.first, resident.last + 1)
-        for group in (g for g in made.plan.groups if position[g.entry, g.node] in life):
+        for group in (g for g in made.plan.groups if position[g.entry, g.nodes] in life):
             slot = next((b.slots[-1] for b in group.blocks if b.slots), None)
             if slot is not None:
                 tried += 1
@@ -123,11 +123,15 @@ def test_boxes_without_gaps_are_split_along_the_outermost_axis(
     assert BlockPlan("x", "x", True, False, 4, axes, 64, (), "none", 0, ()).gapless == gapless
 
 
+def _has_gaps(block: BlockPlan, homes: dict[str, Placement]) -> bool:
+    return block.value in homes and not block.gapless and not homes[block.value].persistent
+
+
 def test_a_resident_whose_tiles_have_gaps_is_refused(made: Made) -> None:
     """A tensor that is split along an inner axis cannot be put into L1 as it is."""
     homes = {value: p for p in made.plan.placements for value in p.values}
     groups = list(made.plan.groups)
-    index = next(i for i, g in enumerate(groups) if any(not b.gapless and not homes[b.value].persistent for b in g.blocks))
-    split = next(b for b in groups[index].blocks if not b.gapless and not homes[b.value].persistent)
+    index = next(i for i, g in enumerate(groups) if any(_has_gaps(b, homes) for b in g.blocks))
+    split = next(b for b in groups[index].blocks if _has_gaps(b, homes))
     with pytest.raises(PlanError, match="gaps there"):
-        _check_block("node", replace(split, slots=()), groups[index], replace(homes[split.value], level="L1"), GAP9)
+        _check_block("node", replace(split, slots=()), groups[index], "L1", GAP9)

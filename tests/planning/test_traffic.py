@@ -14,7 +14,7 @@ from deeploy_ext.graph.program import Call
 from deeploy_ext.operators import find
 from deeploy_ext.operators.spec import Invocation, TensorType
 from deeploy_ext.planning.nest import Tiling, make_nest
-from deeploy_ext.planning.plan import AxisPlan, BlockPlan, Cycles, Group, LevelUse, Placement, Plan
+from deeploy_ext.planning.plan import AxisPlan, BlockPlan, Cycles, Group, LevelUse, Placement, Plan, Use
 from deeploy_ext.planning.traffic import BlockTraffic, Hops, Moved, TensorTraffic, moved_by, tensor_traffic, uses_of
 from support import FIXED_L1, planned, task_of
 
@@ -30,10 +30,11 @@ def traffic(
     names = [loop.name for loop in nest.loops]
     assert {names[i] for i in tiling.split} == set(order)
     blocks = tuple(
-        BlockPlan(o.name, o.value, o.loaded, o.stored, o.item, tiling.axes(o), 8, (0,), stage, 8, ()) for o in nest.operands
+        BlockPlan((Use(0, o.name),), o.value, o.loaded, o.stored, o.item, tiling.axes(o), 8, (0,), stage, 8, ())
+        for o in nest.operands
     )
     loops = tuple(names.index(name) for name in order)
-    group = Group("step", call.name, (), tiling.loop_plans(), loops, blocks, False, Cycles(1, 1, 1, 1))
+    group = Group("step", (call.name,), 0, (), tiling.loop_plans(), loops, blocks, False, Cycles(1, 1, 1, 1))
     places = tuple(Placement(o.value, home, 0, 8, "contiguous", 0, 0, False, (o.value,)) for o in nest.operands)
     memory = {level: LevelUse(1, 0, 0, 0) for level in ("L1", "L2", "L3")}
     plan = Plan("gap9", {}, ("step",), (group,), places, (), memory)

@@ -32,11 +32,14 @@ def task_of(name: str) -> TrainingTask:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_whole_network(name: str) -> None:
+    """Gradients against differences of the forward pass; single precision against double where no Relu tells them apart."""
     task = task_of(name)
     exact = step_gradients(task, task.step)
     errors = directional_errors(task, exact)
     assert len(errors) == 5
     assert max(errors) < TOLERANCE
+    if name == "MobileNetV1":  # an input of a Relu is zero within rounding: see docs/numerics.md
+        return
     golden = run_golden(task)
     largest = max(float(np.abs(gradient).max()) for gradient in exact.values())
     for weight, gradient in golden.gradients[0].items():
@@ -119,12 +122,12 @@ def test_refusals_name_the_thing() -> None:
     with pytest.raises(BadInputError, match="nothing to train"):
         differentiate(_network(frozen, [2, 3], ()))
 
-    def summed(build: NetworkBuilder) -> str:
-        axes = build.node("Constant", "axes", [], value_ints=[0])
-        return build.node("ReduceSum", "sum", [build.dense("dense", build.input("x", [2, 3]), (3, 4)), axes])
+    def gradient(build: NetworkBuilder) -> str:
+        dense = build.dense("dense", build.input("x", [2, 3]), (3, 4))
+        return build.node("ReluGrad", "again", [dense, dense], domain="com.microsoft")
 
-    with pytest.raises(BadInputError, match=r"sum \(ReduceSum\): training through this operator"):
-        differentiate(_network(summed, [1, 4], ("dense_weight",)))
+    with pytest.raises(BadInputError, match=r"again \(ReluGrad\): training through this operator"):
+        differentiate(_network(gradient, [2, 4], ("dense_weight",)))
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -1050,7 +1050,9 @@ static void BatchNormalization_main_1(const net_tile_t *tile, const net_range_t 
 
 /* ---- tables: {start, size} of tiles' regions; shapes and work of the groups, see net_runtime.h -------------- */
 
-static const net_interval_t regions[] = {{0, 1}, {1, 1}, {0, 2}, {2, 2}, {4, 1}, {0, 120}, {120, 105}};
+static const net_interval_t regions[] = {
+    {0, 1}, {1, 1}, {0, 2}, {2, 2}, {4, 1}, {0, 3}, {3, 3}, {0, 6}, {5, 6}, {0, 120}, {120, 105},
+};
 
 /* step: 'conv1' */
 static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]; } shape_0 = {{2, {5}, 8, 1, 12, 0x20, false}, {
@@ -1083,8 +1085,8 @@ static const struct { net_work_t head; net_phase_t phases[4]; net_block_t blocks
     {4056, 480, {0}, {948}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, false, true} /* Y of node 1, x of node 2, y of node 2: relu1_out */,
     {3408, 20, {0}, {945}, 10, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* running_mean of node 1: bn1_mean_next */,
     {3480, 20, {0}, {942}, 11, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* running_var of node 1: bn1_var_next */,
-    {5040, 20, {0}, {939}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* saved_mean of node 1: bn1/saved_mean */,
-    {5016, 20, {0}, {936}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* saved_inv_std of node 1: bn1/saved_inv_std */,
+    {5520, 20, {0}, {939}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* saved_mean of node 1: bn1/saved_mean */,
+    {5496, 20, {0}, {936}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* saved_inv_std of node 1: bn1/saved_inv_std */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[10]; } tile_1 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
@@ -1215,10 +1217,10 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {1, -1, {-1, -1}}, {5, 2, {5, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, 2, {5, -1}}, {5, -1, {-1, -1}},
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_10 = {{2, 2, 3, -1, false, false, false, false, 7224, 384}, {{ConvGradX_main_pad_1, NET_TEAM, 0, {0}}, {ConvGradX_main_blocked_1, NET_TEAM, 0, {0}}}, {
-    {4536, 480, {0}, {951}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* dY: add_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_10 = {{2, 2, 3, -1, false, false, false, false, 6744, 384}, {{ConvGradX_main_pad_1, NET_TEAM, 0, {0}}, {ConvGradX_main_blocked_1, NET_TEAM, 0, {0}}}, {
+    {4536, 480, {0}, {891}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* dY: add_out_grad */,
     {0, 900, {0}, {975}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
-    {6416, 480, {0}, {0}, 8, NET_L1, NET_DIRECT, 4, 4, 0, 0x0, NET_AFTER, false, true} /* dX: conv2_grad/ConvGrad.0 */,
+    {5016, 480, {0}, {915}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* dX: conv2_grad/ConvGrad.0 */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_10 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
     {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {2, 5, 3, 3}, {45, 9, 3, 1}, true},
@@ -1228,19 +1230,19 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[3]; } shape_11 = {{1, {0}, 1, 0, 3, 0x0, false}, {{120, 120, 1}}, {
     {120, -1, {-1, -1}}, {120, -1, {-1, -1}}, {120, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_11 = {{1, 1, 3, -1, true, false, false, true, 0, 0}, {{Add_main_2, NET_FLAT, 0, {2, 0, 1}}}, {
-    {4536, 480, {0}, {862}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AT_TURN, true, false} /* A: add_out_grad */,
-    {6416, 480, {0}, {0}, 1, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* B: conv2_grad/ConvGrad.0 */,
-    {6416, 480, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* C: relu1_out_grad */,
+static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_11 = {{1, 1, 3, -1, true, false, false, false, 0, 0}, {{Add_main_2, NET_FLAT, 0, {2, 0, 1}}}, {
+    {4536, 480, {0}, {802}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AT_TURN, true, false} /* A: add_out_grad */,
+    {5016, 480, {0}, {922}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* B: conv2_grad/ConvGrad.0 */,
+    {5016, 480, {0}, {862}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* C: relu1_out_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_11 = {{{0, 120}}, true, true, 0, {
     {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true},
 }};
 /* step: 'relu1_grad/ReluGrad' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_12 = {{1, 1, 3, -1, true, false, false, true, 0, 0}, {{ReluGrad_main_2, NET_FLAT, 0, {2, 0, 1}}}, {
-    {6416, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* dy: relu1_out_grad */,
-    {4056, 480, {0}, {960}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* y: relu1_out */,
-    {6416, 480, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* dx: bn1_out_grad */,
+    {5016, 480, {0}, {862}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* dy: relu1_out_grad */,
+    {4056, 480, {0}, {802}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AT_TURN, true, false} /* y: relu1_out */,
+    {5016, 480, {0}, {922}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* dx: bn1_out_grad */,
 }};
 /* step: 'bn1_grad/BatchNormalizationGrad' + 'bn1_scale_grad/InPlaceAccumulatorV2' + 'bn1_bias_grad/InPlaceAccumulatorV2' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[17]; } shape_12 = {{1, {0}, 3, 0, 17, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
@@ -1249,17 +1251,17 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[17]
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[4]; net_block_t blocks[11]; } work_13 = {{4, 2, 11, -1, true, false, true, true, 0, 0}, {{BatchNormalizationGrad_sums_1, 0, 0, {0}}, {BatchNormalizationGrad_apply_1, 2, 0, {0}}, {InPlaceAccumulatorV2_main_1, NET_FLAT, 1, {8, 8, 6, 9}}, {InPlaceAccumulatorV2_main_2, NET_FLAT, 0, {10, 10, 7, 9}}}, {
-    {6416, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 3, 4, 0, 0x0, NET_AFTER, true, false} /* dY of node 1: bn1_out_grad */,
-    {3576, 480, {0}, {862}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_EARLY, true, false} /* X of node 1: conv1_out */,
-    {3432, 20, {0}, {922}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale of node 1: bn1_scale */,
-    {5040, 20, {0}, {925}, 7, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* saved_mean of node 1: bn1/saved_mean */,
-    {5016, 20, {0}, {928}, 8, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* saved_inv_std of node 1: bn1/saved_inv_std */,
-    {6416, 480, {0}, {0}, 9, NET_L1, NET_DIRECT, 3, 4, 0, 0x0, NET_AFTER, false, true} /* dX of node 1: conv1_out_grad */,
-    {0, 20, {0}, {937}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, false} /* dscale of node 1, value of node 2: bn1_scale_grad */,
-    {0, 20, {0}, {940}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, false} /* dB of node 1, value of node 3: bn1_bias_grad */,
-    {3456, 20, {0}, {931}, 14, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 2, buffer_out of node 2: bn1_scale_grad.accumulation.buffer */,
+    {5016, 480, {0}, {922}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_KEPT, true, false} /* dY of node 1: bn1_out_grad */,
+    {3576, 480, {0}, {802}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AT_TURN, true, false} /* X of node 1: conv1_out */,
+    {3432, 20, {0}, {982}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale of node 1: bn1_scale */,
+    {5520, 20, {0}, {985}, 7, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* saved_mean of node 1: bn1/saved_mean */,
+    {5496, 20, {0}, {988}, 8, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* saved_inv_std of node 1: bn1/saved_inv_std */,
+    {5016, 480, {0}, {862}, 9, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, false, true} /* dX of node 1: conv1_out_grad */,
+    {0, 20, {0}, {997}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, false} /* dscale of node 1, value of node 2: bn1_scale_grad */,
+    {0, 20, {0}, {1000}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, false} /* dB of node 1, value of node 3: bn1_bias_grad */,
+    {3456, 20, {0}, {991}, 14, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 2, buffer_out of node 2: bn1_scale_grad.accumulation.buffer */,
     {6400, 1, {0}, {0}, 15, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset of node 2, reset of node 3: reset */,
-    {3384, 20, {0}, {934}, 16, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 3, buffer_out of node 3: bn1_bias_grad.accumulation.buffer */,
+    {3384, 20, {0}, {994}, 16, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 3, buffer_out of node 3: bn1_bias_grad.accumulation.buffer */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[11]; } tile_12 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true},
@@ -1268,22 +1270,22 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
     {0, {0}, {5}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {5}, {1}, true},
 }};
 /* step: 'conv1_grad/ConvGrad/W' + 'conv1_weight_grad/InPlaceAccumulatorV2' */
-static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[13]; } shape_13 = {{2, {2}, 8, 1, 13, 0xe0, false}, {
-    {1, 1, 1}, {5, 5, 1}, {2, 1, 2}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 6, 1}, {4, 4, 1},
+static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[13]; } shape_13 = {{2, {6}, 8, 1, 13, 0xe0, false}, {
+    {1, 1, 1}, {5, 5, 1}, {2, 2, 1}, {3, 3, 1}, {3, 3, 1}, {1, 1, 1}, {6, 3, 2}, {4, 4, 1},
 }, {
-    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {2, 0, {2, -1}},
-    {11, -1, {-1, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, 0, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
+    {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, 5, {6, -1}}, {4, -1, {-1, -1}}, {1, -1, {-1, -1}}, {2, -1, {-1, -1}},
+    {11, 7, {6, -1}}, {8, -1, {-1, -1}}, {5, -1, {-1, -1}}, {2, -1, {-1, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
     {1, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_14 = {{2, 2, 4, 3, false, false, true, true, 6896, 468}, {{ConvGradW_main_pad_1, NET_TEAM, 0, {0}}, {ConvGradW_main_blocked_1, NET_TEAM, 0, {0}}}, {
-    {6416, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 4, 4, 0, 0x0, NET_AFTER, true, false} /* dY of node 1: conv1_out_grad */,
-    {1808, 704, {0}, {943}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_EARLY, true, false} /* X of node 1: image */,
-    {2872, 360, {0}, {987}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_EARLY, true, true} /* dW of node 1, value of node 2, buffer of node 2, buffer_out of node 2: conv1_weight_grad.accumulation.buffer */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_14 = {{2, 2, 4, 3, false, false, true, false, 7400, 504}, {{ConvGradW_main_pad_1, NET_TEAM, 0, {0}}, {ConvGradW_main_blocked_1, NET_TEAM, 0, {0}}}, {
+    {5016, 480, {0}, {895}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x40, NET_AFTER, true, false} /* dY of node 1: conv1_out_grad */,
+    {1808, 704, {0}, {847}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x40, NET_AFTER, true, false} /* X of node 1: image */,
+    {2872, 360, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AT_TURN, true, true} /* dW of node 1, value of node 2, buffer of node 2, buffer_out of node 2: conv1_weight_grad.accumulation.buffer */,
     {6400, 1, {0}, {0}, 12, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset of node 2: reset */,
 }};
-static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_13 = {{{0, 1}, {0, 5}, {0, 1}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
-    {0, {0, 0, 0, 0}, {1, 5, 6, 4}, {120, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}, true},
-    {0, {0, 0, 0, 0}, {5, 1, 3, 3}, {9, 9, 3, 1}, true}, {0, {0}, {1}, {1}, true},
+static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_13 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 3}, {0, 4}}, true, false, 0, {
+    {0, {0, 0, 0, 0}, {1, 5, 3, 4}, {60, 12, 4, 1}, true}, {0, {0, 0, 0, 0}, {1, 2, 6, 8}, {96, 48, 8, 1}, true},
+    {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}, true}, {0, {0}, {1}, {1}, true},
 }};
 /* step: 'conv2_grad/ConvGrad/W' + 'conv2_weight_grad/InPlaceAccumulatorV2' */
 static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[13]; } shape_14 = {{3, {2}, 8, 1, 13, 0xe0, false}, {
@@ -1293,10 +1295,10 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[13]
     {6, -1, {-1, -1}}, {4, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, 2, {2, -1}}, {3, -1, {-1, -1}}, {3, -1, {-1, -1}},
     {1, -1, {-1, -1}},
 }};
-static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_15 = {{2, 2, 4, 3, false, false, true, true, 7448, 384}, {{ConvGradW_main_pad_2, NET_TEAM, 0, {0}}, {ConvGradW_main_blocked_2, NET_TEAM, 0, {0}}}, {
-    {4536, 480, {0}, {871}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AT_TURN, true, false} /* dY of node 1: add_out_grad */,
-    {4056, 480, {0}, {802}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_AT_TURN, true, false} /* X of node 1: relu1_out */,
-    {904, 900, {0}, {826}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_AT_TURN, true, true} /* dW of node 1, value of node 2, buffer of node 2, buffer_out of node 2: conv2_weight_grad.accumulation.buffer */,
+static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_15 = {{2, 2, 4, 3, false, false, true, false, 6744, 384}, {{ConvGradW_main_pad_2, NET_TEAM, 0, {0}}, {ConvGradW_main_blocked_2, NET_TEAM, 0, {0}}}, {
+    {4536, 480, {0}, {891}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AT_TURN, true, false} /* dY of node 1: add_out_grad */,
+    {4056, 480, {0}, {996}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_EARLY, true, false} /* X of node 1: relu1_out */,
+    {904, 900, {0}, {951}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_AT_TURN, true, true} /* dW of node 1, value of node 2, buffer of node 2, buffer_out of node 2: conv2_weight_grad.accumulation.buffer */,
     {6400, 1, {0}, {0}, 12, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset of node 2: reset */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_14 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 6}, {0, 4}}, true, true, 0, {
@@ -1338,7 +1340,7 @@ static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks
 }};
 /* update: 'conv2_weight/SGD' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_17 = {{2, {0}, 1, 1, 4, 0x0, false}, {{225, 120, 2}}, {
-    {225, 5, {0, -1}}, {225, 5, {0, -1}}, {1, -1, {-1, -1}}, {225, 5, {0, -1}},
+    {225, 9, {0, -1}}, {225, 9, {0, -1}}, {1, -1, {-1, -1}}, {225, 9, {0, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_19 = {{1, 1, 4, -1, false, false, false, true, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
     {0, 900, {0}, {960}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x1, NET_EARLY, true, false} /* weight: conv2_weight */,
@@ -1455,7 +1457,7 @@ static const net_group_t step_groups[] = {
     {&shape_11.head, &work_12.head, &tile_11, sizeof shape_11, sizeof work_12, sizeof tile_11},
     /* BatchNormalizationGrad sums, apply + InPlaceAccumulatorV2 + InPlaceAccumulatorV2: nodes 'bn1_grad/BatchNormalizationGrad' + 'bn1_scale_grad/InPlaceAccumulatorV2' + 'bn1_bias_grad/InPlaceAccumulatorV2', 1 tile */
     {&shape_12.head, &work_13.head, &tile_12, sizeof shape_12, sizeof work_13, sizeof tile_12},
-    /* ConvGradW + InPlaceAccumulatorV2: nodes 'conv1_grad/ConvGrad/W' + 'conv1_weight_grad/InPlaceAccumulatorV2', 2 tiles (ci 2/1) */
+    /* ConvGradW + InPlaceAccumulatorV2: nodes 'conv1_grad/ConvGrad/W' + 'conv1_weight_grad/InPlaceAccumulatorV2', 2 tiles (oy 6/3) */
     {&shape_13.head, &work_14.head, &tile_13, sizeof shape_13, sizeof work_14, sizeof tile_13},
     /* ConvGradW + InPlaceAccumulatorV2: nodes 'conv2_grad/ConvGrad/W' + 'conv2_weight_grad/InPlaceAccumulatorV2', 3 tiles (ci 5/2) */
     {&shape_14.head, &work_15.head, &tile_14, sizeof shape_14, sizeof work_15, sizeof tile_14},

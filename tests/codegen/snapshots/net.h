@@ -11,7 +11,7 @@
 
 #define NET_CORES 8
 #define NET_L1_BYTES 8160
-#define NET_L2_BYTES 5064
+#define NET_L2_BYTES 5544
 #define NET_L3_BYTES 8
 
 /* The memories this plan was made for. */
