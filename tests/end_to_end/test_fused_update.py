@@ -35,7 +35,10 @@ def check(task: TrainingTask, golden: Trajectory, folder: Path, **options: Any) 
     assert_same_weights(apart.rounds[0], fused.rounds[0])
 
 
-@pytest.mark.parametrize(("net", "options"), [("TinyCNN", BOTH), ("SimpleMLP", {}), ("ResNet8", BOTH)])
+@pytest.mark.parametrize(
+    ("net", "options"),
+    [("TinyCNN", BOTH), ("SimpleMLP", {}), pytest.param("ResNet8", BOTH, marks=pytest.mark.slow)],
+)
 def test_the_weights_are_those_of_separate_updates_bit_for_bit(net: str, options: dict[str, Any], tmp_path: Path) -> None:
     check(task_of(net, accumulation=1), golden_of(net, accumulation=1), tmp_path, **options)
 

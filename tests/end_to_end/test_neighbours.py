@@ -47,7 +47,7 @@ def options(seed: int) -> dict[str, Any]:
     return {"promote": True, "double_buffer": True, "l1": FIXED_L1 + 8 * int(np.random.RandomState(seed).randint(150, 1500))}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
 def test_random_networks_train_right(seed: int, tmp_path: Path) -> None:
     task = task_from(network(seed), SPEC)
     result = trained(task, tmp_path, dma=("lazy", "random", "eager")[seed % 3], **options(seed))
@@ -68,7 +68,7 @@ def test_such_networks_use_every_arrival_and_keep_tensors_in_l1() -> None:
     assert residents, "no tensor in L1 is taken in tiles"
 
 
-@pytest.mark.parametrize("sanitizer", ["thread", "address"])
+@pytest.mark.parametrize("sanitizer", ["thread", pytest.param("address", marks=pytest.mark.slow)])
 def test_sanitizers_are_silent(sanitizer: str, tmp_path: Path) -> None:
     task = task_of("TinyCNN")
     result = trained(task, tmp_path, dma="random", sanitize=sanitizer, promote=True, double_buffer=True, l1=FIXED_L1 + 4_000)

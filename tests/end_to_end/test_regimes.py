@@ -65,7 +65,9 @@ def network(image: tuple[int, ...], layers: list[tuple[int, tuple[int, int], dic
     return net.model("geometry", net.dense("classifier", net.pool("pool", x), (channels, 3)), [image[0], 3])
 
 
-@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize(
+    "regime", [pytest.param(name, marks=pytest.mark.slow) if name == "portable kernels" else name for name in REGIMES]
+)
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_every_gradient_in_every_regime(geometry: str, regime: str, tmp_path: Path) -> None:
     task = task_from(network(*GEOMETRIES[geometry]), SPEC)

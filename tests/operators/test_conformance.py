@@ -16,7 +16,7 @@ from support import GAP9
 
 CASES = runnable(registry().values())
 REGIMES = {f"{r.name}: {split}": replace(r, splits=(split,)) for r in regimes(CASES) for split in r.splits}
-FAST = ("8 cores: 1", "portable bodies, 3 cores: all", "double buffering, lazy DMA, from L3: all")
+FAST = ("portable bodies, 3 cores: all", "double buffering, lazy DMA, from L3: all")
 
 
 def test_every_operator_has_cases() -> None:
