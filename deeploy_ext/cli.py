@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from deeploy_ext import __version__
 from deeploy_ext.arguments import Parser, UsageError, add_engine_options, count, named, number, place, seed, size, spare_inputs
+from deeploy_ext.choices import KERNELS
 from deeploy_ext.errors import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TOOL, DeeployError
-from deeploy_ext.operators.spec import KERNELS
 
 EXITS = """\
 exit status:

@@ -12,9 +12,9 @@ from deeploy_ext.bench.calibrate import fit_lines
 from deeploy_ext.bench.cases import SHAPES, load_cases
 from deeploy_ext.bench.report import head, line, report_text, summary
 from deeploy_ext.bench.run import Row, run_cases
+from deeploy_ext.choices import KERNELS
 from deeploy_ext.errors import EXIT_MISMATCH, EXIT_PASS
 from deeploy_ext.harness.files import OutputFile
-from deeploy_ext.operators.spec import KERNELS
 from deeploy_ext.planning.target import load_target
 
 LITTLE_L1 = 60000

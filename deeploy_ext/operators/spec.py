@@ -124,11 +124,6 @@ class TeamKernel:
     transformed: Callable[[Mapping[str, int]], int] | None = None
 
 
-KERNELS = ("fast", "direct", "filtered", "portable")
-"""Which team kernels may be taken: all, those that multiply as often as the operator says, or only others where a node has
-such, or none."""
-
-
 @dataclass(frozen=True)
 class Invocation:
     """One use of an operator, as its methods see it: types, checked attributes and constant inputs, in operand order.

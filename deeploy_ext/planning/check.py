@@ -9,9 +9,10 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
 
+from deeploy_ext.choices import KERNELS
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.program import Program
-from deeploy_ext.operators.spec import KERNELS, Phase, Variant
+from deeploy_ext.operators.spec import Phase, Variant
 from deeploy_ext.planning.arrival import earliest, may_drain, permitted
 from deeploy_ext.planning.code_size import code_bytes
 from deeploy_ext.planning.cost import may_share

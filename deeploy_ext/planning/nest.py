@@ -103,7 +103,7 @@ def macs(call: Call) -> int:
 
 
 def kernels_of(call: Call, which: str) -> tuple[TeamKernel, ...]:
-    """The team kernels of a node, as far as one of :data:`~deeploy_ext.operators.spec.KERNELS` allows them."""
+    """The team kernels of a node, as far as one of :data:`~deeploy_ext.choices.KERNELS` allows them."""
     found = call.invocation.operator.kernels(call.invocation) if which != "portable" else ()
     if which == "fast":
         return found

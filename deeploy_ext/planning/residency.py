@@ -102,5 +102,7 @@ def suits_residents(nest: Nest, resident: Mapping[str, str]) -> bool:
     """
     if any(operand.overwritten and operand.name in resident for operand in nest.operands):
         return False
-    alone = not nest.before and not nest.after  # one node reads each element before it writes it
-    return alone or len(set(resident.values())) == len(resident)
+    if not nest.before and not nest.after:
+        return True  # one node reads each element before it writes it
+    written = [resident[operand.name] for operand in nest.operands if operand.stored and operand.name in resident]
+    return all(list(resident.values()).count(storage) == 1 for storage in written)

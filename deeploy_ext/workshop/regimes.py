@@ -13,6 +13,7 @@ from pathlib import Path
 
 from deeploy_ext.bench.cases import Case
 from deeploy_ext.bench.task import BenchTask, bench_task, case_number
+from deeploy_ext.choices import KERNELS
 from deeploy_ext.codegen.emit import emit
 from deeploy_ext.codegen.program import EmittedProgram
 from deeploy_ext.engines.base import DmaMode, Engine, EngineResult, Sanitizer
@@ -20,7 +21,7 @@ from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Call, Program
 from deeploy_ext.harness.compare import Finding, compare, identical
 from deeploy_ext.harness.golden import run_golden
-from deeploy_ext.operators.spec import KERNELS, Operator
+from deeploy_ext.operators.spec import Operator
 from deeploy_ext.planning.check import check_plan
 from deeploy_ext.planning.nest import kernels_of, loops_to_split, nests_of
 from deeploy_ext.planning.options import PlanOptions

@@ -66,7 +66,8 @@ def network(image: tuple[int, ...], layers: list[tuple[int, tuple[int, int], dic
 
 
 @pytest.mark.parametrize(
-    "regime", [pytest.param(name, marks=pytest.mark.slow) if name == "portable kernels" else name for name in REGIMES]
+    "regime",
+    [pytest.param(name, marks=pytest.mark.slow) if name in ("whole", "portable kernels") else name for name in REGIMES],
 )
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_every_gradient_in_every_regime(geometry: str, regime: str, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ SMALL: dict[str, Any] = {"l1": FIXED_L1 + 1_260, "double_buffer": True}
         ("TinyCNN", {**SMALL, "l2_room": 25_424}),
         ("TinyCNN", {"l1": FIXED_L1 + 1_260, "l2_room": 7_424, "promote": True}),
         ("TinyAutoencoder", {**SMALL, "promote": True}),
-        ("ResNet8", {"l1": 24_000, "l2": 400_000, "promote": True, "double_buffer": True}),
+        pytest.param("ResNet8", {"l1": 24_000, "l2": 400_000, "promote": True, "double_buffer": True}, marks=pytest.mark.slow),
     ],
 )
 def test_dma_timing_changes_nothing(net: str, options: dict[str, Any], tmp_path: Path) -> None:
@@ -55,6 +55,7 @@ def test_sanitizers_find_nothing(net: str, sanitize: str, tmp_path: Path) -> Non
     assert_right(task, golden_of(net), result)
 
 
+@pytest.mark.slow
 def test_resnet8_is_clean_under_address_sanitizer(tmp_path: Path) -> None:
     task = task_of("ResNet8")
     assert_right(task, golden_of("ResNet8"), trained(task, tmp_path, sanitize="address", l1=24_000, double_buffer=True))

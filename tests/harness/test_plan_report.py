@@ -23,7 +23,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def never(*_: object, **__: object) -> None:
         raise AssertionError("--plan-only must not do this")
 
-    for name in ("run_golden", "emit", "compare"):
+    for name in ("run_golden", "emit", "judge"):
         monkeypatch.setattr(pipeline, name, never)
     monkeypatch.setattr(engines, "select", never)
     monkeypatch.chdir(tmp_path)

@@ -60,12 +60,13 @@ def test_no_update_fails(run: Run) -> None:
 
 def test_each_weight_alone_without_update_fails(run: Run) -> None:
     task, golden, _ = run
+    largest = max(float(np.abs(value - task.initial[name]).max()) for name, value in golden.parameters[0].items())
     for parameter in task.parameters:
         still = {parameter.weight: task.initial[parameter.weight]}
         measured = replace(golden, parameters=[{**step, **still} for step in golden.parameters])
         moved = np.abs(golden.parameters[0][parameter.weight] - task.initial[parameter.weight]).max()
         rounding = np.spacing(np.abs(golden.parameters[0][parameter.weight]).max())
-        if moved > 3 * rounding:
+        if moved > 3 * rounding + 2e-6 * largest:  # those of a bias before a normalisation are rounding
             assert compare(task, golden, measured).parameters.errors > 0, parameter.weight
 
 
@@ -117,7 +118,7 @@ def test_fused_no_update_and_flipped_signs_fail(run: Run) -> None:
 
 
 def test_fused_one_tile_of_an_update_missing_fails(run: Run) -> None:
-    """A quarter of the first axis of one weight is not updated in the last step, whichever weight it is."""
+    """A quarter of the first axis of one weight, the one that moves most, is not updated in the last step, whichever weight."""
     task, golden, _ = run
     changes = {n: golden.parameters[-1][n] - golden.parameters[-2][n] for n in golden.parameters[-1]}
     largest = max(float(np.abs(change).max()) for change in changes.values())
@@ -126,12 +127,14 @@ def test_fused_one_tile_of_an_update_missing_fails(run: Run) -> None:
         measured = without_gradients(golden)
         weight = measured.parameters[-1][name]
         rows = max(1, weight.shape[0] // 4)
-        weight[:rows] = golden.parameters[-2][name][:rows]
+        first = int(np.abs(change).reshape(weight.shape[0], -1).max(axis=1).argmax()) // rows * rows
+        tile = slice(first, first + rows)
+        weight[tile] = golden.parameters[-2][name][tile]
         rounding = 3 * np.spacing(np.abs(golden.parameters[-1][name]).max())
-        if np.abs(change[:rows]).max() > 2e-3 * np.abs(change).max() + 2e-6 * largest + rounding:
+        if np.abs(change[tile]).max() > 2e-3 * np.abs(change).max() + 2e-6 * largest + rounding:
             assert compare(task, golden, measured, fused=True).parameters.errors == 1, name
             found += 1
-    assert found >= 0.6 * _weighty(golden) * len(changes)  # dead Relus: the first quarter of others hardly moves
+    assert found >= 0.8 * _weighty(golden) * len(changes)
 
 
 def test_accumulation_lost_fails(run: Run) -> None:

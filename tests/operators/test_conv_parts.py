@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import onnx_ir as ir
 import pytest
 
 from deeploy_ext.graph.invocation import invocation_of
 from deeploy_ext.operators.conv import ConvGradW
+from deeploy_ext.operators.convolution import WINOGRAD_BLOCK, WINOGRAD_STEP
 from deeploy_ext.operators.spec import OWN
+from deeploy_ext.resources import resource
 
 F32 = ir.TensorType(ir.DataType.FLOAT)
 
@@ -37,3 +41,9 @@ def test_rows_are_cut_where_tasks_are_few_and_large(co: int, ci: int, size: int,
     padded = ci * (4 + 2 * pad) * (size + 2 * pad) if taps > 1 else 0
     sums = parts * co * ci * taps * taps if parts > 1 else 0
     assert kernel.scratch(tile) == 4 * (padded + sums)
+
+
+def test_minimal_filtering_counts_scratch_as_its_kernels_do() -> None:
+    text = (resource("targets", "gap9", "kernels") / "winograd_loops.h").read_text(encoding="ascii")
+    defined = dict(re.findall(r"#define NET_WINOGRAD_(\w+) +(\d+)", text))
+    assert defined == {"STEP": str(WINOGRAD_STEP), "BLOCK": str(WINOGRAD_BLOCK)}
