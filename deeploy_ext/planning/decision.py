@@ -17,6 +17,9 @@ from deeploy_ext.planning.ways import Ways
 NEAR = 1.002
 """What a packing may cost of a large model's solution, which is not exact itself, to be good enough."""
 
+HOPELESS = 1.01
+"""How much slower a solution may be than the best plan so far and still become better: nests that overlap save that little."""
+
 TRIES = 3
 """Solutions that may fail to be packed before the best one that did not fail is taken."""
 
@@ -39,6 +42,7 @@ class Setting:
         default: the level of all storages without promotion.
         greedy: levels that the greedy planner gives.
         stage: bytes of L2 that it keeps for staging.
+        least: weighted cycles of the best plan so far, which a solution has to come near; None: there is none.
     """
 
     units: Sequence[Unit]
@@ -50,6 +54,7 @@ class Setting:
     default: str
     greedy: Mapping[str, str]
     stage: int
+    least: int | None = None
 
 
 @dataclass(frozen=True)
@@ -106,23 +111,24 @@ def _solved(setting: Setting) -> tuple[Decision, Problem] | None:
         problem = replace(problem, limits={entry: problem.cost(plain.chosen, entry) for entry in entries})
     starts = [d for d in (plain, _packed(problem, setting.greedy)) if d]
     starts = [d for d in starts if all(problem.cost(d.chosen, e) <= most for e, most in problem.limits.items())]
-    best = _tightened(problem, min(starts, key=lambda d: d.cost) if starts else None)
+    best = _tightened(problem, min(starts, key=lambda d: d.cost) if starts else None, setting.least)
     return (best, problem) if best else None
 
 
-def _tightened(problem: Problem, start: Decision | None) -> Decision | None:
+def _tightened(problem: Problem, start: Decision | None, least: int | None) -> Decision | None:
     """Solves and packs; what cannot be packed is solved again with less room."""
     best, room = start, dict(problem.room)
     for _ in range(TRIES):
         solution = solve(replace(problem, room=room), Solution(start.levels, start.chosen) if start else None)
         if solution is None:
             break
-        if best and problem.cost(solution.chosen) >= best.cost:
+        cost = problem.cost(solution.chosen)
+        if (best and cost >= best.cost) or (least is not None and cost > HOPELESS * least):
             return best
         found, over = _fit(problem, solution.levels)
         if found and (best is None or found.cost < best.cost):
             best = found
-        if found and found.cost <= (1 if problem.exact else NEAR) * problem.cost(solution.chosen):
+        if found and found.cost <= (1 if problem.exact else NEAR) * cost:
             return found
         room["L2"] -= max(over, room["L2"] // 256)
     return best

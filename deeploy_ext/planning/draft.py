@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,22 @@ class _Decided:
     stages: Sequence[int]
 
 
+class _Homes(Mapping[str, str]):
+    """Level of every value, from the storage that it has and the level of that; L1 where it has none."""
+
+    def __init__(self, owner: Mapping[str, str], levels: Mapping[str, str]) -> None:
+        self._owner, self._levels = owner, levels
+
+    def __getitem__(self, value: str) -> str:
+        return self._levels.get(self._owner[value], "L1")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._owner)
+
+    def __len__(self) -> int:
+        return len(self._owner)
+
+
 class Draft:
     """Plans of one sequence of steps.
 
@@ -67,17 +83,31 @@ class Draft:
         Raises:
             InfeasibleError: some memory is too small.
         """
+        return self._finished(self._decided())
+
+    def fits(self) -> bool:
+        """Whether there is a plan; found as :meth:`greedy` does, but not finished."""
+        try:
+            self._decided()
+        except InfeasibleError:
+            return False
+        return True
+
+    def _decided(self) -> _Decided:
         if self.room["L2"] <= 0:
             self._no_room_for_code()
         self._start()
-        return self._finished(self._greedily(self.levels, self.storages))
+        return self._greedily(self.levels, self.storages)
 
     def _start(self) -> None:
         self.levels = self._levels()
         self.stage_room = self.room["L2"] - self._end_of_l2(place(self.storages, self.levels, self.target, self.room))
 
-    def joint(self) -> list[Plan]:
-        """Plans with levels and tiles chosen together; none where there is nothing to choose, or nothing fits."""
+    def joint(self, least: int | None = None) -> list[Plan]:
+        """Plans with levels and tiles chosen together; none where there is nothing to choose, or nothing fits.
+
+        ``least``: weighted cycles of the best plan so far; what is far from that is not finished.
+        """
         if not self.options.promote or self.options.forced:
             return []
         self._start()
@@ -86,7 +116,7 @@ class Draft:
         units = units_of(self.ways, self.steps, self.owner)
         setting = Setting(
             units, self.storages, self.ways, self.l1_arena, self.room, self.options.double_buffer,
-            self.options.default_level, self.levels, self.stage_room,
+            self.options.default_level, self.levels, self.stage_room, least,
         )  # fmt: skip
         found = decide(setting)
         if not found:
@@ -183,7 +213,7 @@ class Draft:
 
     def home(self, levels: Mapping[str, str]) -> Mapping[str, str]:
         """Level of every value; run-time arguments live in L1, and so does, in its tile, what has no storage."""
-        return {value: levels.get(storage, "L1") for value, storage in self.owner.items()}
+        return _Homes(self.owner, levels)
 
     def _end_of_l2(self, placements: Sequence[Placement]) -> int:
         level = self.target.levels["L2"]

@@ -18,6 +18,7 @@ from deeploy_ext.planning.model import weighted_cycles
 from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.remedy import explained, remedies
+from deeploy_ext.planning.schedule import scheduled_steps
 from deeploy_ext.planning.steps import Flow, single_steps
 from deeploy_ext.planning.target import Target
 from deeploy_ext.planning.ways import Ways
@@ -35,28 +36,19 @@ def make_plan(program: Program, target: Target, options: PlanOptions) -> Plan:
     """
     if options.cores is not None and not 1 <= options.cores <= target.cores:
         raise BadInputError(f"--cores {options.cores}: {target.name} has 1 to {target.cores} cores.")
+    planner = _Planner(program, target, options)
     try:
-        return _Planner(program, target, options).plan()
+        return planner.plan()
     except InfeasibleError as error:
         if not error.can_change:
             raise
-        raise explained(error, _remedies(program, target, options)) from error
+        changes = remedies(options, target, lambda o: planner.alone(o).feasible(), lambda o: planner.alone(o).fits())
+        raise explained(error, changes) from error
 
 
 def is_feasible(program: Program, target: Target, options: PlanOptions) -> bool:
     """Whether there is a plan, by its smallest tiles."""
     return _Planner(program, target, options).alone(options).feasible()
-
-
-def _remedies(program: Program, target: Target, options: PlanOptions) -> list[str]:
-    def fits(changed: PlanOptions) -> bool:
-        try:
-            _Planner(program, target, changed).alone(changed).greedy()
-        except InfeasibleError:
-            return False
-        return True
-
-    return remedies(options, target, lambda changed: is_feasible(program, target, changed), fits)
 
 
 class _Planner:
@@ -118,16 +110,18 @@ class _Planner:
         joint: list[Plan] = []
         for draft, made in reversed(drafts):  # what is joined most first: often enough, no other starts from as little
             if options.planner == "joint" and (not joint or _least(made) < _least(joint)):
-                joint += draft.joint()
+                joint += draft.joint(_least(joint) if joint else None)
         if joint and not single:
             chosen = {p.storage: p.level for p in min(joint, key=weighted_cycles).placements}
-            joint += self._joined(alone, {name: "L3" if chosen.get(name) == "L3" else "L2" for name in alone.levels}).joint()
+            again = {name: "L3" if chosen.get(name) == "L3" else "L2" for name in alone.levels}
+            joint += self._joined(alone, again).joint(_least(joint))
         return [*joint, *(plan for _, made in drafts for plan in made)]
 
     def _joined(self, alone: Draft, levels: Mapping[str, str]) -> Draft:
         """A draft whose steps are joined as it is best with these levels."""
         home = alone.home(levels)
-        return Draft(self.ways, self.target, alone.options, joined_steps(self.flow, lambda step: alone.estimate(step, home)))
+        steps = joined_steps(self.flow, lambda step: alone.estimate(step, home))
+        return Draft(self.ways, self.target, alone.options, scheduled_steps(self.flow, steps))
 
 
 def _least(plans: Iterable[Plan]) -> int:

@@ -29,6 +29,14 @@ class Room:
         """The smaller the better."""
         return self.eager and not choice.double_buffer, choice.cycles.total
 
+    def holds(self, other: Room) -> bool:
+        """Whether all that fits another fits here."""
+        return other.l1 <= self.l1 and other.stage <= self.stage
+
+    def fits(self, choice: Choice) -> bool:
+        """Whether there is room for its blocks and stages."""
+        return choice.l1_bytes <= self.l1 and choice.stage_bytes <= self.stage
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -130,12 +138,16 @@ class NestSearch:
         near = frozenset(name for name, home in homes.items() if home == "L1")
         self._worths: dict[frozenset[str], dict[tuple[int, ...], tuple[float, float]]] = like._worths if like else {}
         self._worth = self._worths.setdefault(near, {})
+        self._priced: dict[tuple[str, ...], dict[tuple[tuple[int, ...], bool, bool], Choice | None]] = (
+            like._priced if like else {}
+        )
+        self._prices = self._priced.setdefault(tuple(homes[o.name] for o in nest.operands), {})
         self._moves: dict[tuple[str, str, Volume], Transfers] = {}
         self._found: dict[tuple[tuple[int, ...], bool], Choice | None] = {}
 
     def smallest(self) -> Choice | None:
         """The choice with the fewest bytes: one iteration of every loop that may be split."""
-        return self._choice(self.smallest_tiles, Room(0, 0, False), stages=self._tile_stages())
+        return self._choice(self.smallest_tiles, False, self._tile_stages())
 
     @property
     def smallest_tiles(self) -> tuple[int, ...]:
@@ -214,24 +226,33 @@ class NestSearch:
         options = [self._tile_stages()]
         if "tile" in options[0].values():
             options.append({name: "whole" if stage == "tile" else stage for name, stage in options[0].items()})
-        made = [self._choice(tiles, Room(room.l1, room.stage, double), stages) for stages in options]
+        made = [self._choice(tiles, double, stages) for stages in options]
         largest = self.machine.target.costs["dma.max_bytes"]
         found = [c for c in made if c is not None and c.largest_block <= largest and c.keeps_stages]
-        fit = [c for c in found if c.l1_bytes <= room.l1 and c.stage_bytes <= room.stage]
+        fit = [c for c in found if room.fits(c)]
         return min(fit, key=lambda c: c.cycles.total) if fit else None
 
     def _tile_stages(self) -> dict[str, str]:
         return {o.name: "tile" if self.homes[o.name] == "L3" else "none" for o in self.nest.operands}
 
-    def _choice(self, tiles: tuple[int, ...], room: Room, stages: Mapping[str, str]) -> Choice | None:
-        shape = self.shape(tiles)
-        if shape is None or (room.double_buffer and not shape.tiling.split):
-            return None
-        if not all(gapless(shape.axes[name]) for name, home in self.homes.items() if home == "L1"):
-            return None
+    def _choice(self, tiles: tuple[int, ...], double: bool, stages: Mapping[str, str]) -> Choice | None:
+        """The choice with some tiles, whatever there is room for; None: they cannot be had with these homes."""
+        key = tiles, double, "whole" in stages.values()
+        if key not in self._prices:
+            shape = self.shape(tiles)
+            near = [name for name, home in self.homes.items() if home == "L1"]
+            if shape is None or (double and not shape.tiling.split) or not all(gapless(shape.axes[name]) for name in near):
+                self._prices[key] = None
+            else:
+                self._prices[key] = self.choice(shape, self._best_order(shape, stages), stages, double)
+        return self._prices[key]
+
+    def _best_order(self, shape: Shape, stages: Mapping[str, str]) -> tuple[int, ...]:
+        if len(shape.orders) == 1:
+            return next(iter(shape.orders))
         priced = ((order, self._transfers(volumes, stages)) for order, volumes in shape.orders.items())
         order, _ = min(priced, key=lambda pair: (pair[1].dma_cycles + pair[1].ram_cycles, pair[0]))
-        return self.choice(shape, order, stages, room.double_buffer)
+        return order
 
     def choice(self, shape: Shape, order: tuple[int, ...], stages: Mapping[str, str], double: bool) -> Choice:
         """What a tiling takes and costs in one order of its loops."""

@@ -29,7 +29,7 @@ class Ways:
         self._kinds: dict[tuple[int, ...], Hashable] = {}
         self._places: dict[int, Hashable] = {}
         self._first: dict[Hashable, NestSearch] = {}
-        self._best: dict[Hashable, Best | None] = {}
+        self._best: dict[Hashable, dict[Room, Best | None]] = {}
 
     def _name(self, step: Step) -> tuple[int, ...]:
         return tuple(map(self.flow.index, step))
@@ -112,16 +112,21 @@ class Ways:
         if "L3" not in homes:
             room = Room(room.l1, 0, room.double_buffer, room.eager)
         suited = self.suited(step, home, owner) if "L1" in homes else None
-        key = self.kind(step), homes, suited, room
-        if key not in self._best:
-            found: list[Best] = []
-            for way, nests in enumerate(self.nests(step)):
-                if suited is None or way in suited:
-                    choices = [self.search(nest, homes_of(nest, home)).best(room) for nest in nests]
-                    if all(choices):
-                        found.append((way, tuple(c for c in choices if c)))
-            self._best[key] = min(found, key=lambda one: sum(c.cycles.total for c in one[1])) if found else None
-        return self._best[key]
+        key = self.kind(step), homes, suited, room.double_buffer, room.eager
+        known = self._best.setdefault(key, {})
+        if room not in known:
+            wider = [best for other, best in known.items() if best and other.holds(room) and all(map(room.fits, best[1]))]
+            known[room] = min(wider, key=_cycles) if wider else self._found(step, home, suited, room)
+        return known[room]
+
+    def _found(self, step: Step, home: Mapping[str, str], suited: tuple[int, ...] | None, room: Room) -> Best | None:
+        found: list[Best] = []
+        for way, nests in enumerate(self.nests(step)):
+            if suited is None or way in suited:
+                choices = [self.search(nest, homes_of(nest, home)).best(room) for nest in nests]
+                if all(choices):
+                    found.append((way, tuple(c for c in choices if c)))
+        return min(found, key=_cycles) if found else None
 
     def smallest(self, step: Step, home: Mapping[str, str]) -> list[tuple[int, int]]:
         """L1 and L2 staging bytes of the smallest tiles of every way to run a step."""
@@ -130,6 +135,10 @@ class Ways:
             choices = [self.search(nest, homes_of(nest, home)).smallest() for nest in nests]
             found.append((max(c.l1_bytes for c in choices if c), max(c.stage_bytes for c in choices if c)))
         return found
+
+
+def _cycles(best: Best) -> int:
+    return sum(choice.cycles.total for choice in best[1])
 
 
 def homes_of(nest: Nest, home: Mapping[str, str]) -> dict[str, str]:

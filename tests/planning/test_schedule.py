@@ -16,7 +16,9 @@ from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Call, Program, root
 from deeploy_ext.operators.spec import Invocation, Operator, TensorType
 from deeploy_ext.planning.check import PlanError, check_plan
-from deeploy_ext.planning.schedule import in_order, live_peak, scheduled
+from deeploy_ext.planning.schedule import in_order, scheduled
+from deeploy_ext.planning.schedule import live_peak as peak_of_steps
+from deeploy_ext.planning.steps import Flow, single_steps
 from support import planned, task_of
 
 
@@ -32,6 +34,10 @@ class Anything(Operator):
 
 
 ANYTHING = Anything()
+
+
+def live_peak(program: Program) -> int:
+    return peak_of_steps(Flow(program), single_steps(program))
 
 
 @dataclass
