@@ -32,7 +32,7 @@ FLAGS: dict[str, dict[str, Any]] = {
 QUICK = ("SimpleMLP", "Autoencoder", "DSCNN", "ResNet8")
 """Networks that also train, with all flags, in the tests that are not slow."""
 
-ON_GVSOC = ("SimpleMLP", "Autoencoder", "DSCNN", "ResNet8")
+ON_GVSOC = ("SimpleMLP", "Autoencoder", "DSCNN", "ResNet8", "CCT")
 
 EXCEPTIONS = {
     "Softmax/CrossEntropy": "its first output is the logarithm of the probabilities; ONNX's first output is the loss",
@@ -137,7 +137,7 @@ def test_exceptions_are_what_they_say(fixtures: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.gvsoc
 @pytest.mark.usefixtures("gvsoc")
-@pytest.mark.parametrize("net", [*ON_GVSOC, "CCT"])
+@pytest.mark.parametrize("net", ON_GVSOC)
 def test_network_on_the_simulated_cluster(net: str, fixtures: Path, tmp_path: Path) -> None:
     reference = str(_folder(fixtures / "training" / net))
     task, engine = task_of(reference), GvsocEngine()
