@@ -329,8 +329,14 @@ class Split(Operator):
         return (build.node("Concat", parts, axis=place), *(None for _ in node.inputs[1:]))
 
 
+_MODES = ("constant", "edge", "reflect", "wrap")
+_KEPT = {"reflect": 1, "wrap": 0}
+"""Of modes of Pad: how many elements of an axis cannot be taken for its frame."""
+
+
 class Pad(Operator):
-    """``output = data`` with ``constant_value`` (0) around it: ``pads`` elements before each axis, then behind each."""
+    """``output = data`` with ``constant_value`` (0) around it: ``pads`` elements before each axis, then behind each.
+    Loading makes the other modes (edge, reflect, wrap) of parts of the data."""
 
     op_type = "Pad"
     inputs = ("data", "pads", "constant_value", "axes")
@@ -350,14 +356,23 @@ class Pad(Operator):
         """Elements before and behind each axis."""
         rank, pads = len(call["data"].shape), known(call, "pads") or []
         axes = axes_of(call, known(call, "axes") or range(rank), rank)
-        if call.attributes["mode"] != "constant":
-            raise call.refuse(f"mode='{call.attributes['mode']}'", "pad with a constant")
         if len(pads) != 2 * len(axes) or min(pads, default=0) < 0:
             raise call.refuse(f"pads {pads} of {len(axes)} axes", "give two numbers from 0 for each; a Slice takes away")
         found = [(0, 0)] * rank
         for number, place in enumerate(axes):
             found[place] = (pads[number], pads[len(axes) + number])
+        mode = call.attributes["mode"]
+        if mode not in _MODES:
+            raise call.refuse(f"mode='{mode}'", f"use one of {', '.join(_MODES)}")
+        for size, amount in zip(call["data"].shape, found, strict=True):
+            if mode in _KEPT and max(amount) > size - _KEPT[mode]:
+                raise call.refuse(f"mode='{mode}' by {max(amount)} elements of {size}", "pad by fewer, in several nodes")
         return found
+
+    def _constant_amounts(self, call: Invocation) -> list[tuple[int, int]]:
+        if call.attributes["mode"] != "constant":
+            raise call.refuse(f"mode='{call.attributes['mode']}' of a node that no file has", "build it of Slices and a Concat")
+        return self.amounts(call)
 
     def value(self, call: Invocation) -> float:
         """What stands around the data."""
@@ -376,14 +391,14 @@ class Pad(Operator):
         self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
     ) -> Sequence[ir.Value | None]:
         grad = grads[0]
-        for place, (size, amount) in enumerate(zip(call["data"].shape, self.amounts(call), strict=True)):
+        for place, (size, amount) in enumerate(zip(call["data"].shape, self._constant_amounts(call), strict=True)):
             if any(amount):
                 grad = _slice(build, grad, place, amount[0], amount[0] + size, 1)
         return (grad, *(None for _ in node.inputs[1:]))
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         axes: list[tuple[int, int, int]] = []  # extent, before, behind; what is not padded joins the axis before it
-        for extent, (before, behind) in zip(reversed(call["data"].shape), reversed(self.amounts(call)), strict=True):
+        for extent, (before, behind) in zip(reversed(call["data"].shape), reversed(self._constant_amounts(call)), strict=True):
             if axes and axes[-1][1:] == (0, 0):
                 inner = axes[-1][0]
                 axes[-1] = (extent * inner, before * inner, behind * inner)
