@@ -63,7 +63,7 @@ class Loop:
 
 Start = Literal["none", "zero", "sum", "seed"]
 
-Work = Literal["elementwise", "statistics", "exponential", "mac", "mac_strided", "mac_dense"]
+Work = Literal["elementwise", "statistics", "exponential", "error_function", "mac", "mac_strided", "mac_dense"]
 """Classes of work of phases, of which every target states the costs; team kernels have further ones."""
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import onnx_ir as ir
@@ -20,7 +20,7 @@ from deeploy_ext.operators.activation import Relu
 from deeploy_ext.operators.guard import check_body, guarded
 from deeploy_ext.operators.nests import flat
 from deeploy_ext.operators.relations import axis
-from deeploy_ext.operators.spec import OPSET, Access, Case, Invocation, Loop, Phase, TensorType
+from deeploy_ext.operators.spec import OPSET, Access, Case, Invocation, Loop, Phase, TensorType, Work
 from deeploy_ext.planning.target import load_target, target_names
 from deeploy_ext.training.builder import GraphBuilder
 
@@ -269,3 +269,8 @@ def test_a_target_based_on_another_has_its_numbers_and_files(package: Path) -> N
     assert (small.name, small.model, small.cores, small.levels["L1"].capacity) == ("small", "m", 4, 65536)
     assert (small.fpus, small.costs, small.levels["L2"]) == (gap9.fpus, gap9.costs, gap9.levels["L2"])
     assert small.part("hal") == gap9.part("hal") and small.folder == package / "small"
+
+
+def test_every_target_states_the_costs_of_every_class_of_work() -> None:
+    for target in map(load_target, target_names()):
+        assert {f"{table}.{work}" for table in ("body", "iteration") for work in get_args(Work)} <= set(target.costs)
