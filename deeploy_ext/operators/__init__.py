@@ -17,7 +17,7 @@ from deeploy_ext.operators.guard import check_body, guarded
 from deeploy_ext.operators.spec import Operator
 from deeploy_ext.plugins import OPERATORS, announced, raised
 
-_NOT_OPERATORS = {"bodies", "convolution", "expression", "guard", "nests", "relations", "spec", "table", "windows"}
+_NOT_OPERATORS = {"bodies", "convolution", "expression", "guard", "nests", "relations", "rows", "spec", "table", "windows"}
 
 
 def _operators_of(module: ModuleType) -> list[Operator]:
