@@ -18,7 +18,7 @@ from deeploy_ext.graph.invocation import label
 from deeploy_ext.graph.lines import lines_to_images
 from deeploy_ext.graph.shapes import infer_shapes
 from deeploy_ext.operators import find, registry
-from deeploy_ext.operators.movement import MOST_PARTS
+from deeploy_ext.operators.joining import MOST_PARTS
 from deeploy_ext.operators.spec import MICROSOFT, ONNX, OWN
 
 Pass = Callable[[ir.Graph], list[str]]

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.normalise import normalise
-from deeploy_ext.operators.movement import MOST_PARTS
+from deeploy_ext.operators.joining import MOST_PARTS
 
 
 def model_of(node: onnx.NodeProto, shapes: list[tuple[int, ...]], **constants: Any) -> onnx.ModelProto:
