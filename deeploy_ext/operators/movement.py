@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -67,7 +67,10 @@ class Transpose(Operator):
         self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
     ) -> Sequence[ir.Value | None]:
         perm = _permutation(call)
-        return (build.node("Transpose", [grads[0]], perm=[perm.index(i) for i in range(len(perm))]),)
+        back: dict[str, Any] = (
+            {"perm": [perm.index(i) for i in range(len(perm))]} if perm else {}
+        )  # of a scalar there is none to write
+        return (build.node("Transpose", [grads[0]], **back),)
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         shape = call["data"].shape
