@@ -49,7 +49,7 @@ CASES: tuple[Case, ...] = (
     _case("Gemm of shapes that do not match", lambda: changed(_mismatch), "last (Gemm)", "(3, 6)"),
     _case("Relu of two operands", lambda: changed(lambda m: m.graph.node[1].input.append("w1")), "act (Relu)", "2 inputs"),
     _case("Relu of nothing", lambda: changed(lambda m: m.graph.node[1].ClearField("input")), "act (Relu)", "missing"),
-    _conv("with automatic padding", "auto_pad", auto_pad="SAME_UPPER"),
+    _conv("with unknown automatic padding", "auto_pad", auto_pad="SAME"),
     _conv("with groups that do not divide", "group", group=3),
     _conv("with zero stride", "strides", strides=[0, 1]),
     _conv("with negative pads", "pads", pads=[-1, 0, 0, 0]),
