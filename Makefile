@@ -7,7 +7,7 @@ STAMP := $(VENV)/installed
 PYTEST_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv resnet8 test test-all test-gvsoc cycles lint format wheel clean
+.PHONY: help venv resnet8 test test-all test-gvsoc cycles bench-planner lint format wheel clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -40,6 +40,9 @@ test-gvsoc: venv ## the tests on the simulator GVSoC; fails where it is missing,
 
 cycles: venv ## measured cycles of the test networks on GVSoC, compared with the committed ones (testnets/*/cycles.json)
 	$(BIN)/deeployRunner cycles
+
+bench-planner: venv ## planning time, memory and predicted cycles of both planners, on synthetic networks of 50 to 2000 nodes
+	$(BIN)/python -m deeploy_ext.bench.planner
 
 lint: venv ## ruff (rules and format) and pyright
 	$(BIN)/ruff check .

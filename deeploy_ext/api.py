@@ -22,8 +22,8 @@ from deeploy_ext.graph.options import LoadOptions
 from deeploy_ext.harness.files import Outputs
 from deeploy_ext.harness.report import CycleReport, Report
 from deeploy_ext.harness.terminal import Terminal
+from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.plan import Plan
-from deeploy_ext.planning.planner import PlanOptions
 
 __all__ = ["PlanOptions", "Program", "Run", "Training", "compile"]
 

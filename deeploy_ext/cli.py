@@ -79,6 +79,9 @@ def parser() -> Parser:
         "--no-fuse", action="store_true", help="keep gradients and update apart where one mini-batch makes a step, too"
     )
     plan.add_argument(
+        "--planner", choices=("joint", "greedy"), default="joint", help="of --promote: one model, or a quick heuristic"
+    )
+    plan.add_argument(
         "--groups", choices=("joint", "single"), default="joint", help="tile nests of several nodes where that saves cycles"
     )
     plan.add_argument("--plan", type=place, metavar="FILE", help="use this plan.json (from --dump) instead of planning")
@@ -207,6 +210,7 @@ def _main(given: Sequence[str]) -> int:
         seed=args.seed,
         dispatch=args.dispatch,
         kernels=args.kernels,
+        planner=args.planner,
         groups="single" if args.override or args.variant else args.groups,  # a kernel is tried alone
         dma=args.dma,
         sanitize=args.sanitize,

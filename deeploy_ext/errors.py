@@ -33,13 +33,28 @@ class InfeasibleError(DeeployError):
         level: memory level that is too small ("L1", "L2", "L3").
         needed: bytes needed at that level.
         available: bytes available at that level.
+        reason: the message without what helps; changes: what helps, tried by planning with it.
+        can_change: whether an option of the plan might help.
     """
 
     exit_status = EXIT_INFEASIBLE
 
-    def __init__(self, message: str, *, node: str, level: str, needed: int, available: int) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        node: str,
+        level: str,
+        needed: int,
+        available: int,
+        reason: str | None = None,
+        changes: tuple[str, ...] = (),
+        can_change: bool = True,
+    ) -> None:
         super().__init__(message)
         self.node, self.level, self.needed, self.available = node, level, needed, available
+        self.reason = message if reason is None else reason
+        self.changes, self.can_change = changes, can_change
 
 
 class ToolError(DeeployError):

@@ -14,7 +14,7 @@ from deeploy_ext.codegen.emit import emit
 from deeploy_ext.codegen.override import assignments, read_overrides
 from deeploy_ext.codegen.product import write_product
 from deeploy_ext.engines import DmaMode, Engine, EngineOptions, EngineResult, Sanitizer
-from deeploy_ext.errors import BadInputError
+from deeploy_ext.errors import BadInputError, InfeasibleError
 from deeploy_ext.graph.load import LoadOptions, load
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Program
@@ -31,8 +31,10 @@ from deeploy_ext.harness.weights import check_saveable, saved_weights
 from deeploy_ext.planning.check import check_plan, in_plan_order
 from deeploy_ext.planning.figures import with_figures
 from deeploy_ext.planning.nest import macs
+from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.plan import Plan
-from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.planner import is_feasible, make_plan
+from deeploy_ext.planning.remedy import explained, fewer_layers
 from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.target import Target, load_target
 from deeploy_ext.planning.traffic import tensor_traffic
@@ -65,6 +67,7 @@ class RunOptions:
     seed: int | None = None
     dispatch: Literal["runtime", "static"] = "runtime"
     kernels: str = "fast"
+    planner: Literal["joint", "greedy"] = "joint"
     groups: Literal["joint", "single"] = "joint"
     dma: Literal["eager", "lazy", "random"] = "eager"
     sanitize: Literal["address", "undefined", "thread"] | None = None
@@ -284,13 +287,30 @@ def _planned(
             program = scheduled(lower(task, fuse=options.fuse))
             if options.variant:
                 plan_options = replace(plan_options, variants=chosen_variants(options.variant, program))
-            plan = make_plan(program, target, plan_options)
+            plan = _new_plan(program, options, target, plan_options)
         check_plan(program, plan)
         stage.note = f"{len(plan.groups)} tile nests{', fused update' if program.fused else ''}"
         dump.plan(plan)
         if outputs.plan_html:
             outputs.plan_html.fill(plan_page(_plan_report(task, program, plan, options, target, terminal)))
     return program, plan
+
+
+def _new_plan(program: Program, options: RunOptions, target: Target, plan_options: PlanOptions) -> Plan:
+    """A plan; if there is none, also how many of the last layers could be trained."""
+    try:
+        return make_plan(program, target, plan_options)
+    except InfeasibleError as error:
+        if not error.can_change:
+            raise
+
+        def fits(layers: int) -> bool:
+            network = load(options.test, replace(_load_options(options), trainable=f"last:{layers}"))
+            assert not isinstance(network, TrainingTask)
+            return is_feasible(scheduled(lower(differentiate(network), fuse=options.fuse)), target, plan_options)
+
+        layers = fewer_layers(fits)
+        raise (explained(error, [*error.changes, f"--trainable last:{layers}"]) if layers else error) from error
 
 
 def engine_options(options: RunOptions) -> EngineOptions:
@@ -328,6 +348,7 @@ def make_plan_options(options: RunOptions, target: Target) -> PlanOptions:
         cores=cores,
         dispatch=options.dispatch,
         kernels=options.kernels,
+        planner=options.planner,
         groups=options.groups,
     )
 

@@ -63,6 +63,6 @@ def raised(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     text = " ".join(f"{type(error).__name__}: {error}".split())
     text = text if len(text) <= 300 else f"{text[:300]}..."
-    if isinstance(error, DeeployError) or not frames:
+    if isinstance(error, (DeeployError, SyntaxError)) or not frames:  # those say where by themselves
         return text
     return f"{text} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"

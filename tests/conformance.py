@@ -17,8 +17,9 @@ _NETWORKS = """## Networks
 
 In each combination of flags: tensors that differ of those compared, by the network's own settings against the golden run and
 against the maker's own losses and final weights; then for two steps against the golden run. [numerics.md](numerics.md) has the
-rule, and says what a Relu input on the other side is. On GVSoC (gap9like, `--promote --db`) {gvsoc} train with
-the same result; `pytest -m gvsoc` repeats it.
+rule, and says what a Relu input on the other side is; which inputs of a run are there also depends on how its plan orders sums.
+On GVSoC (gap9like, `--promote --db`) {gvsoc} train with the same result; `pytest -m gvsoc`
+repeats it.
 
 | network | no flag | `--promote` | `--db` | `--promote --db` | remark |
 |---|---|---|---|---|---|

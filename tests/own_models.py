@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
+import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from deeploy_ext.graph.load import LoadOptions, load
+from deeploy_ext.training.task import ForwardNetwork
 
 CLASSES = 3
 
@@ -92,3 +99,25 @@ def write(proto: onnx.ModelProto, folder: Path, name: str = "own.onnx") -> str:
 def write_samples(arrays: dict[str, np.ndarray], file: Path) -> Path:
     np.savez(file, **arrays)  # type: ignore[arg-type]
     return file
+
+
+def network(file: str, loss: str = "cross_entropy", **options: Any) -> ForwardNetwork:
+    found = load(file, LoadOptions(loss=loss, **options))
+    assert isinstance(found, ForwardNetwork)
+    return found
+
+
+def operators(found: ForwardNetwork) -> list[str]:
+    return [node.op_type for node in found.model.graph]
+
+
+def outputs(found: ForwardNetwork, x: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(ir.to_proto(found.model).SerializeToString(), providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, {session.get_inputs()[0].name: x})[0])
+
+
+def same_as(proto: onnx.ModelProto, found: ForwardNetwork, *, shape: tuple[int, ...] = (1, 2, 6, 5)) -> None:
+    """The network computes what the file computes under onnx's own reference implementation."""
+    x = np.random.RandomState(5).standard_normal(shape).astype(np.float32)
+    (wanted,) = list(ReferenceEvaluator(proto).run(None, {proto.graph.input[0].name: x}))
+    np.testing.assert_allclose(outputs(found, x), wanted, rtol=1e-5, atol=1e-5)

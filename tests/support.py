@@ -22,8 +22,9 @@ from deeploy_ext.harness.compare import compare, identical
 from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.planning.check import check_plan
 from deeploy_ext.planning.code_size import code_bytes
+from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.plan import Plan
-from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.planner import make_plan
 from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.target import load_target
 from deeploy_ext.training.autodiff import differentiate

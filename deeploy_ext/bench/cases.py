@@ -190,6 +190,13 @@ def _elementwise(layer: Mapping[str, Any]) -> list[Case]:
     return [Case(layer["of"], _operator(name), dict.fromkeys(operands, x)) for name, operands in names.items()]
 
 
+def _exponential(layer: Mapping[str, Any]) -> list[Case]:
+    """Element-wise ones with an exponential or an error function, and rows (the last axis) of probabilities."""
+    x = _shape(layer["x"])
+    operators = [_operator(name) for name in ("Exp", "Sigmoid", "Tanh", "Gelu", "GeluGrad", "Softmax", "LogSoftmax")]
+    return [Case(layer["of"], operator, dict.fromkeys(operator.inputs, x)) for operator in operators]
+
+
 def _pooling(layer: Mapping[str, Any]) -> list[Case]:
     x = _shape(layer["x"], 4)
     small = (*x[:2], 1, 1)
@@ -214,6 +221,7 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], Maker]] = {
     "gemm": (("of", "m", "k", "n"), (), _gemm),
     "normalisation": (("of", "x"), (), _normalisation),
     "elementwise": (("of", "x"), (), _elementwise),
+    "exponential": (("of", "x"), (), _exponential),
     "pooling": (("of", "x"), (), _pooling),
     "parameter": (("of", "x"), (), _parameter),
 }

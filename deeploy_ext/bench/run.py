@@ -17,8 +17,9 @@ from deeploy_ext.harness.compare import Finding, Verdict, compare
 from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.planning.check import check_plan
 from deeploy_ext.planning.nest import macs
+from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.plan import Group, Plan
-from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.planner import make_plan
 from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.target import Target
 

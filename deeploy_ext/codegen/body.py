@@ -247,11 +247,11 @@ class Bodies:
     def name_of(self, call: Call, group: Group, phase: Phase, plan: BodyPlan) -> str:
         """Name of the function for a phase; rendered now unless an equal one exists."""
         stem = stem_of(call, plan)
-        if (call.name, stem) in self._others:
-            return self._others[call.name, stem]
         context = BodyContext(call, group, phase, plan)
         text = _render(call, phase, context)
-        self._kernels |= context.kernels
+        self._kernels |= context.kernels  # also for what stands in: it may begin as a copy
+        if (call.name, stem) in self._others:
+            return self._others[call.name, stem]
         if text not in self._names:
             self._counts[stem] = self._counts.get(stem, 0) + 1
             self._names[text] = f"{stem}_{self._counts[stem]}"

@@ -100,7 +100,7 @@ def emit(
         (directory / name).write_text(text.rstrip("\n") + "\n", encoding="ascii")
     own = [f"override_{number}.c" for number in range(len(overrides))]
     for number, one in enumerate(overrides):
-        (directory / own[number]).write_text(override.source(number, one, bodies.headers()), encoding="ascii")
+        (directory / own[number]).write_text(override.source(number, one, bodies.kernels()), encoding="ascii")
     runtime = runtime_files(target, bodies.headers())
     for name in runtime:
         shutil.copyfile(target.part(name.split("/")[0]) / Path(name).name, directory / Path(name).name)

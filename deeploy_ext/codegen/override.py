@@ -27,11 +27,13 @@ class Override:
         file: the user's, as given.
         text: what it holds.
         functions: by node and stem of a generated body (:func:`stem_of`), the function of the file that takes its place.
+        static: those of the functions that the file keeps to itself, as a generated body that was copied does.
     """
 
     file: Path
     text: str
     functions: Mapping[tuple[str, str], str]
+    static: frozenset[str] = frozenset()
 
 
 def assignments(option: str, given: Iterable[str], program: Program) -> list[tuple[tuple[str, ...], str]]:
@@ -66,7 +68,7 @@ def read_overrides(given: Sequence[str], program: Program, plan: Plan) -> tuple[
         BadInputError: no such node, no readable file, no function of a name and signature that fit: the message gives the
             prototypes that do.
     """
-    calls = {call.name: call for call in program.calls}
+    calls = {(call.entry, call.name): call for call in program.calls}
     found: list[Override] = []
     for nodes, file in assignments("--override", given, program):
         try:
@@ -74,20 +76,22 @@ def read_overrides(given: Sequence[str], program: Program, plan: Plan) -> tuple[
         except (OSError, UnicodeDecodeError) as error:
             raise BadInputError(f"--override: '{file}' cannot be read ({error}); give a file of C in ASCII.") from error
         stems = {
-            (group.node, stem_of(calls[group.node], body)): None
+            (node, stem_of(calls[group.entry, node], body)): None
             for group in plan.groups
-            if group.node in nodes
-            for body in group.bodies
+            for body in group.computed
+            if (node := group.nodes[body.node]) in nodes
         }
-        functions = _fitting(file, text, list(dict.fromkeys(stem for _, stem in stems)))
-        found.append(Override(Path(file), text, {key: functions[key[1]] for key in stems if key[1] in functions}))
+        functions, static = _fitting(file, text, list(dict.fromkeys(stem for _, stem in stems)))
+        fitting = {key: functions[key[1]] for key in stems if key[1] in functions}
+        found.append(Override(Path(file), text, fitting, static))
     return tuple(found)
 
 
-def _fitting(file: str, text: str, stems: Sequence[str]) -> dict[str, str]:
-    """Functions of a file that can stand for bodies, by stem."""
+def _fitting(file: str, text: str, stems: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
+    """Functions of a file that can stand for bodies, by stem, and those of them that are static."""
     expected = "; ".join(f"void {stem}({PARAMETERS})" for stem in stems)
     found: dict[str, str] = {}
+    static: set[str] = set()
     for result, name, parameters in _FUNCTION.findall(_COMMENT.sub(" ", text)):
         stem = re.sub(r"_\d+$", "", name)
         if stem not in stems and name not in stems:
@@ -97,9 +101,11 @@ def _fitting(file: str, text: str, stems: Sequence[str]) -> dict[str, str]:
             given = " ".join(f"{result}{name}({parameters})".split())
             raise BadInputError(f"--override: '{file}' has '{given}', which does not fit; expected: {expected}.")
         found[stem if stem in stems else name] = name
+        if "static" in result.split():
+            static.add(name)
     if not found:
         raise BadInputError(f"--override: '{file}' defines no kernel of this node; expected: {expected}.")
-    return found
+    return found, frozenset(static)
 
 
 def prototypes(overrides: Sequence[Override]) -> list[str]:
@@ -112,11 +118,22 @@ def names(overrides: Sequence[Override]) -> dict[tuple[str, str], str]:
     return {key: f"override_{i}_{name}" for i, one in enumerate(overrides) for key, name in one.functions.items()}
 
 
-def source(number: int, override: Override, headers: Sequence[str]) -> str:
-    """The C file of an override: the user's text, its functions renamed, behind what generated bodies include, too."""
-    renamed = [f"#define {name} override_{number}_{name}" for name in sorted(set(override.functions.values()))]
-    declared = [f"void {name}({PARAMETERS});" for name in sorted(set(override.functions.values()))]
-    includes = [f'#include "{name}"' for name in ("net.h", "net_index.h", "net_math.h", *headers)]
+def source(number: int, override: Override, kernels: Sequence[str]) -> str:
+    """The C file of an override: the user's text, its functions renamed, behind what generated bodies see (``kernels``).
+
+    A static function keeps its name and is called by one of the new name.
+    """
+    functions = sorted(set(override.functions.values()))
+    own = [name for name in functions if name not in override.static]
     nodes = ", ".join(sorted({node for node, _ in override.functions})).replace("*/", "* /")
-    head = [f"/* Kernel of the user's own for {nodes}. */", *includes, *renamed, *declared, f'#line 1 "{override.file.name}"']
-    return "\n".join([*head, override.text.rstrip("\n"), ""])
+    lines = [
+        f"/* Kernel of the user's own for {nodes}. */",
+        *(f'#include "{name}"' for name in ("net.h", "net_index.h", "net_math.h")),
+        *kernels,
+        *(f"#define {name} override_{number}_{name}" for name in own),
+        *(f"void override_{number}_{name}({PARAMETERS});" for name in functions),
+        f'#line 1 "{override.file.name}"',
+        override.text.rstrip("\n"),
+        *(f"void override_{number}_{name}({PARAMETERS}) {{ {name}(tile, range); }}" for name in sorted(override.static)),
+    ]
+    return "\n".join([*lines, ""])

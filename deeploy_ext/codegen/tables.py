@@ -170,7 +170,7 @@ def check_limits(group: Group) -> None:
     for what, count, limit in (
         ("loops", len(group.loops), MAX_LOOPS),
         ("operands", len(group.blocks), MAX_OPERANDS),
-        ("phases", len(group.bodies), MAX_PHASES),
+        ("phases", len(group.computed), MAX_PHASES),
         ("axes", max((len(b.axes) for b in group.blocks), default=0), MAX_RANK),
         ("bytes of L1 up to the end of its blocks", max((s for b in group.blocks for s in b.slots), default=0), MOST_L1 - 1),
         ("split loops per axis", max((len(axis.loops) for axis in regions), default=0), 2),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -63,7 +64,8 @@ def compile_all(
         _note(log, line, said)
     for source, (status, said) in zip(sources, outcomes, strict=True):
         if status:
-            raise ToolError(f"{source.name} does not compile: {_reason(said)}\nlog: {log}")
+            reason = _reason(said)
+            raise ToolError(f"{source.name} does not compile: {reason}{_function_of(source, reason)}\nlog: {log}")
     return objects
 
 
@@ -94,6 +96,20 @@ def _call(command: Sequence[str]) -> tuple[int, str]:
     except OSError as error:
         return 1, f"error: {command[0]}: {error.strerror}\n"
     return done.returncode, done.stdout.decode(errors="replace")
+
+
+_PLACE = re.compile(r"(?P<file>[^:]+):(?P<line>\d+):\d+: ")
+_HEAD = re.compile(r"^\w[\w *]*\b(\w+)\([^;]*$")
+
+
+def _function_of(source: Path, reason: str) -> str:
+    """The function of a source in which an error is, as far as its line tells: of emitted C it says which operator's it is."""
+    place = _PLACE.match(reason)
+    if place is None or Path(place["file"]).name != source.name:
+        return ""
+    lines = source.read_text(encoding="utf-8", errors="replace").splitlines()[: int(place["line"])]
+    heads = [found[1] for line in lines if (found := _HEAD.match(line))]
+    return f", in {heads[-1]}" if heads else ""
 
 
 def _reason(said: str) -> str:

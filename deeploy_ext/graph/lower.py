@@ -15,7 +15,7 @@ from deeploy_ext.graph.fuse import fuse_updates
 from deeploy_ext.graph.invocation import checked_attributes, invocation_of, set_type
 from deeploy_ext.graph.program import Call, Program, root
 from deeploy_ext.operators import find
-from deeploy_ext.operators.movement import Split
+from deeploy_ext.operators.joining import Split
 from deeploy_ext.operators.spec import MICROSOFT, ONNX, OWN, Operator, TensorType
 from deeploy_ext.training.task import TrainingTask
 

@@ -13,10 +13,12 @@ import onnx_ir as ir
 from onnx_ir.passes import common
 
 from deeploy_ext.errors import BadInputError
+from deeploy_ext.graph.frames import frames_to_parts
 from deeploy_ext.graph.invocation import label
 from deeploy_ext.graph.lines import lines_to_images
 from deeploy_ext.graph.shapes import infer_shapes
 from deeploy_ext.operators import find, registry
+from deeploy_ext.operators.joining import MOST_PARTS
 from deeploy_ext.operators.spec import MICROSOFT, ONNX, OWN
 
 Pass = Callable[[ir.Graph], list[str]]
@@ -38,8 +40,12 @@ def drop_descriptions(graph: ir.Graph) -> list[str]:
     return [f"{label(node)}: dropped the description" for node in described]
 
 
+_SHARED = (OWN, MICROSOFT, ONNX)
+"""Domains among which exporters move operators; a name in any other is that domain's own."""
+
+
 def use_known_names(graph: ir.Graph) -> list[str]:
-    """Operators that are written under another name, or in another domain, than the one they are known by."""
+    """Operators that are written under another name, or in another of the shared domains, than the one they are known by."""
     aliases = {
         (alias.domain, alias.op_type): (operator, alias) for operator in registry().values() for alias in operator.aliases
     }
@@ -57,7 +63,7 @@ def use_known_names(graph: ir.Graph) -> list[str]:
             node.attributes.update({n: ir.convenience.convert_attribute(n, value) for n, value in alias.given.items()})
             changed.append(f"{before}: is {operator.op_type}")
             continue
-        for domain in (OWN, MICROSOFT, ONNX):
+        for domain in _SHARED if node.domain in _SHARED else ():
             if find(domain, node.op_type) is not None:
                 node.domain = domain
                 changed.append(f"{before}: moved to domain {domain or 'ai.onnx'}")
@@ -78,6 +84,28 @@ def axes_to_inputs(graph: ir.Graph) -> list[str]:
         node.resize_inputs(max(len(node.inputs), position + 1))
         node.replace_input_with(position, _new_constant(graph, f"{node.outputs[0].name}/axes", np.array(axes, np.int64)))
         changed.append(f"{label(node)}: axes {axes} made an input")
+    return changed
+
+
+def split_concats(graph: ir.Graph) -> list[str]:
+    """A Concat of more inputs than a tile nest can have becomes a tree of Concats."""
+    changed: list[str] = []
+    for node in [n for n in graph if (n.domain, n.op_type) == (ONNX, "Concat") and len(n.inputs) > MOST_PARTS]:
+        parts, made = list(node.inputs), 0
+        while len(parts) > MOST_PARTS:
+            rows = [parts[start : start + MOST_PARTS] for start in range(0, len(parts), MOST_PARTS)]
+            parts = [row[0] for row in rows]
+            for place, row in enumerate(rows):
+                if len(row) == 1:
+                    continue
+                one = ir.Node(ONNX, "Concat", row, list(node.attributes.values()), name=f"{node.name}/{made}")
+                one.outputs[0].name = f"{node.outputs[0].name}/{made}"
+                graph.insert_before(node, one)
+                parts[place], made = one.outputs[0], made + 1
+        changed.append(f"{label(node)}: {len(node.inputs)} inputs put together by {made} more Concats")
+        node.resize_inputs(len(parts))
+        for place, value in enumerate(parts):
+            node.replace_input_with(place, value)
     return changed
 
 
@@ -180,6 +208,7 @@ PASSES: tuple[Pass, ...] = (
     drop_descriptions,
     use_known_names,
     axes_to_inputs,
+    split_concats,
     complete_operands,
     fix_names,
     lift_constants,
@@ -187,6 +216,7 @@ PASSES: tuple[Pass, ...] = (
     drop_identities,
     lines_to_images,
     infer_shapes,
+    frames_to_parts,
     drop_dead,
     settle_outputs,
     infer_shapes,

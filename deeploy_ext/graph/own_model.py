@@ -13,7 +13,7 @@ from deeploy_ext.graph import rewrites
 from deeploy_ext.graph.data import batches_from, random_batches
 from deeploy_ext.graph.external import read_proto
 from deeploy_ext.graph.files import parse_model
-from deeploy_ext.graph.normalise import fix_names, lift_constants, normalise, refuse_subgraphs, sort_nodes
+from deeploy_ext.graph.normalise import fix_names, lift_constants, normalise, refuse_subgraphs, sort_nodes, use_known_names
 from deeploy_ext.graph.opset import to_opset
 from deeploy_ext.graph.options import LoadOptions, override
 from deeploy_ext.graph.shapes import check_operators
@@ -62,7 +62,7 @@ def load_own_model(path: Path, options: LoadOptions) -> ForwardNetwork:
 def _rewrite(graph: ir.Graph, named: list[str], options: LoadOptions) -> list[str]:
     """All rewrites of an inference export, in order; returns what the user should know."""
     assert options.loss is not None
-    for one in (fix_names, lift_constants, sort_nodes):
+    for one in (fix_names, use_known_names, lift_constants, sort_nodes):
         one(graph)
     notes = rewrites.drop_dropouts(graph)
     rewrites.fold_constants(graph, named)

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from deeploy_ext.errors import BadInputError
+from deeploy_ext.graph.auto_pads import write_auto_pads
 from deeploy_ext.graph.invocation import constant_of, invocation_of, label, set_type, type_of
 from deeploy_ext.graph.stacks import is_stacked_gemm, replace_stacked_gemm
 from deeploy_ext.operators import find
@@ -104,8 +105,8 @@ def _typed(array: np.ndarray) -> TensorType:
 def infer_shapes(graph: ir.Graph) -> list[str]:
     """Type every value of a graph in topological order; whatever types it came with are replaced.
 
-    On the way Shape nodes are folded, and Gemms of stacks of matrices become what they mean. Returns these changes, one line
-    each.
+    On the way Shape nodes are folded, Gemms of stacks of matrices become what they mean, and padding that is left to the
+    runtime is written out. Returns these changes, one line each.
 
     Raises:
         BadInputError: unsupported operators (all of them), dynamic shapes, wrong element types, or a refused operand.
@@ -127,5 +128,8 @@ def infer_shapes(graph: ir.Graph) -> list[str]:
             folded.append(f"{label(node)}: is a MatMul, its operands being stacks of matrices")
             nodes = replace_stacked_gemm(graph, node)
         for one in nodes:
+            written = write_auto_pads(one)
+            if written:
+                folded.append(f"{label(one)}: {written} written out in pads")
             infer_node(one)
     return folded

@@ -13,11 +13,11 @@ from functools import cache
 from types import ModuleType
 
 from deeploy_ext.errors import BadInputError
-from deeploy_ext.operators.guard import guarded
+from deeploy_ext.operators.guard import check_body, guarded
 from deeploy_ext.operators.spec import Operator
 from deeploy_ext.plugins import OPERATORS, announced, raised
 
-_NOT_OPERATORS = {"convolution", "expression", "guard", "nests", "relations", "spec", "table", "windows"}
+_NOT_OPERATORS = {"bodies", "convolution", "expression", "guard", "nests", "relations", "rows", "spec", "table", "windows"}
 
 
 def _operators_of(module: ModuleType) -> list[Operator]:
@@ -55,6 +55,9 @@ def registry() -> dict[tuple[str, str], Operator]:
         if operators.setdefault(operator.key, operator) is not operator:
             name = "::".join(filter(None, operator.key))
             raise BadInputError(f"operator {name} is claimed by {other} and by {origin}; uninstall one, or use another domain.")
+    for origin, operator in made:
+        if origin != "deeploy_ext":
+            check_body(operator, origin, operators)
     return dict(sorted(operators.items()))
 
 

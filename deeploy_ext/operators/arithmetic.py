@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from deeploy_ext.operators.expression import Term, costly, operand, operands_of, power, sqrt
+from deeploy_ext.operators.expression import Term, operand, operands_of, power, sqrt, work_of
 from deeploy_ext.operators.nests import broadcasting
 from deeploy_ext.operators.spec import Case, Invocation, Operator, Phase, TensorType
 
@@ -85,8 +85,7 @@ class Broadcasting(Operator):
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         formula = self.value(call)
-        work = "exponential" if costly(formula) else "elementwise"
-        return (broadcasting(call, operands_of(formula), "C", work),)
+        return (broadcasting(call, operands_of(formula), "C", work_of(formula)),)
 
 
 class Add(Broadcasting):

@@ -24,26 +24,49 @@ _CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
 """Image, result and attributes of the cases."""
 
 
+def _covering_pads(call: Invocation, x: tuple[int, ...], found: tuple[Window, Window]) -> list[int]:
+    """Pads with which no window reaches beyond the padded image; rounding up lets the last ones do."""
+    reach = [
+        (w.out - 1) * w.stride + w.dilation * (w.taps - 1) + 1 - w.pad - size for w, size in zip(found, x[2:], strict=True)
+    ]
+    pads = list(call.attributes["pads"])
+    return [*pads[:2], *(max(after, beyond) for after, beyond in zip(pads[2:], reach, strict=True))]
+
+
 def _windows(call: Invocation, x: tuple[int, ...]) -> tuple[Window, Window]:
-    if call.attributes["ceil_mode"]:
-        raise call.refuse("ceil_mode=1", "export the model with floor rounding; what windows beyond the border count varies")
-    return windows(call, x)
+    found, a = windows(call, x), call.attributes
+    pads = _covering_pads(call, x, found)
+    if pads != list(a["pads"]):
+        if a["count_include_pad"]:
+            raise call.refuse(
+                "ceil_mode=1 with count_include_pad=1", "export it with one of them; what such a window counts varies"
+            )
+        if any(after >= window.taps for after, window in zip(pads[2:], found, strict=True)):
+            raise call.refuse("ceil_mode=1 with dilations that reach far beyond the image", "export it with floor rounding")
+    return found
 
 
 def same_counts(call: Invocation) -> bool:
     """Whether every window divides by the number of its taps: padding counts, or there is none."""
-    return bool(call.attributes["count_include_pad"]) or not any(call.attributes["pads"])
+    x = call["X"].shape
+    return bool(call.attributes["count_include_pad"]) or not any(_covering_pads(call, x, windows(call, x)))
 
 
 class AveragePool(Operator):
-    """``Y[n,c,oy,ox] = mean over the window of X[n,c,s*o + d*k - p]``; padding counts with ``count_include_pad``."""
+    """``Y[n,c,oy,ox] = mean over the window of X[n,c,s*o + d*k - p]``; padding counts with ``count_include_pad``, what windows
+    reach beyond it (``ceil_mode``) never does."""
 
     op_type = "AveragePool"
     inputs = ("X",)
     outputs = ("Y",)
     images = ("X", "Y")
     attributes = _ATTRIBUTES
-    cases = tuple(Case({"X": x}, attributes) for x, _, attributes in _CASES)
+    cases = (
+        *(Case({"X": x}, attributes) for x, _, attributes in _CASES),
+        Case({"X": (1, 2, 6, 5)}, {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}),
+        Case({"X": (2, 1, 7, 8)}, {"kernel_shape": [3, 3], "strides": [2, 3], "pads": [1, 0, 0, 1], "ceil_mode": 1}),
+        Case({"X": (1, 1, 5, 7)}, {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1}),
+    )
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         x = call["X"]
@@ -53,7 +76,9 @@ class AveragePool(Operator):
     def gradient(
         self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
     ) -> Sequence[ir.Value | None]:
-        return (build.node("AveragePoolGrad", [grads[0], node.inputs[0]], domain=OWN, **call.attributes),)
+        x = call["X"].shape
+        same: dict[str, Any] = {**call.attributes, "ceil_mode": 0, "pads": _covering_pads(call, x, windows(call, x))}
+        return (build.node("AveragePoolGrad", [grads[0], node.inputs[0]], domain=OWN, **same),)
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         n, c = call["X"].shape[:2]
@@ -113,6 +138,8 @@ class AveragePoolGrad(Operator):
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         x = call["X"].shape
+        if call.attributes["ceil_mode"]:
+            raise call.refuse("ceil_mode=1", "give pads that the windows reach, and floor rounding")
         rows, columns = _windows(call, x)
         if call["dY"].shape != (*x[:2], rows.out, columns.out):
             raise call.refuse(f"dY of shape {call['dY'].shape} with X {x}", "make the shapes agree")

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deeploy_ext.operators.nests import planes
-from deeploy_ext.operators.relations import axis
-from deeploy_ext.operators.spec import MICROSOFT, OWN, Access, Case, Invocation, Loop, Operator, Phase, Start, TensorType
+from deeploy_ext.operators.rows import Layout, check_dy, check_weights
+from deeploy_ext.operators.spec import MICROSOFT, OWN, Case, Invocation, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -27,19 +27,14 @@ def _per_channel(call: Invocation, *operands: str) -> TensorType:
     x = call["X"]
     if len(x.shape) < 2:
         raise call.refuse(f"X of rank {len(x.shape)}", "give it a channel axis: (N, C, ...)")
-    vector = TensorType(x.dtype, (x.shape[1],))
-    for operand in operands:
-        if call[operand] != vector:
-            raise call.refuse(f"'{operand}' of shape {call[operand].shape} with X {x.shape}", f"use shape {vector.shape}")
-    return vector
+    check_weights(call, x.shape[1:2], *operands)
+    return TensorType(x.dtype, x.shape[1:2])
 
 
-def _image(operand: str, n: int, c: int, s: int) -> Access:
-    return Access(operand, (axis("n"), axis("c"), axis("s")), (n, c, s))
-
-
-def _vector(operand: str, start: Start = "none") -> Access:
-    return Access(operand, (axis("c"),), start=start)
+def _layout(call: Invocation) -> Layout:
+    """Each channel is a row, over samples and image."""
+    n, c, s = planes(call["X"].shape)
+    return Layout({"c": c}, {"n": n, "s": s}, ("c",), ("n", "c", "s"))
 
 
 class BatchNormInternal(Operator):
@@ -115,22 +110,21 @@ class BatchNormInternal(Operator):
         return (*made, None, None)
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
-        n, c, s = planes(call["X"].shape)
-        loops = (Loop("c", c), Loop("n", n), Loop("s", s))
-        reduced = (Loop("c", c), Loop("n", n, "reduction"), Loop("s", s, "reduction"))
-        x, y = _image("X", n, c, s), _image("Y", n, c, s)
+        layout = _layout(call)
+        rows, loops = layout.nest(("c",)), layout.nest(tuple(layout.loops))
+        x, y = layout.whole("X"), layout.whole("Y")
         running = [name for name in ("running_mean", "running_var") if call.get(name)]
         before = [{"running_mean": "mean", "running_var": "var"}[name] for name in running]
         return (
-            Phase("mean", reduced, (x,), (_vector("saved_mean", "zero"),), "statistics"),
+            Phase("mean", rows, (x,), (layout.row("saved_mean", "zero"),), "statistics"),
             Phase(
                 "variance",
-                reduced,
-                (x, _vector("saved_mean"), *map(_vector, before)),
-                (_vector("saved_inv_std", "zero"), *map(_vector, running)),
+                rows,
+                (x, layout.row("saved_mean"), *map(layout.row, before)),
+                (layout.row("saved_inv_std", "zero"), *map(layout.row, running)),
                 "statistics",
             ),
-            Phase("normalise", loops, (x, *map(_vector, ("scale", "B", "saved_mean", "saved_inv_std"))), (y,)),
+            Phase("normalise", loops, (x, *map(layout.row, ("scale", "B", "saved_mean", "saved_inv_std"))), (y,)),
         )
 
 
@@ -176,10 +170,9 @@ class BatchNormalization(Operator):
         return (*(value if want else None for value, want in zip(made, build.wanted(node)[:3], strict=True)), None, None)
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
-        n, c, s = planes(call["X"].shape)
-        loops = (Loop("c", c), Loop("n", n), Loop("s", s))
-        vectors = map(_vector, ("scale", "B", "input_mean", "input_var"))
-        return (Phase("main", loops, (_image("X", n, c, s), *vectors), (_image("Y", n, c, s),)),)
+        layout = _layout(call)
+        vectors = map(layout.row, ("scale", "B", "input_mean", "input_var"))
+        return (Phase("main", layout.nest(tuple(layout.loops)), (layout.whole("X"), *vectors), (layout.whole("Y"),)),)
 
 
 class FrozenBatchNormalizationGrad(Operator):
@@ -227,23 +220,21 @@ class FrozenBatchNormalizationGrad(Operator):
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         vector = _per_channel(call, "scale", "mean", "var")
-        if call["dY"] != call["X"]:
-            raise call.refuse(f"dY of shape {call['dY'].shape} with X of shape {call['X'].shape}", "give both one shape")
+        check_dy(call)
         return (call["X"], vector, vector)
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
-        n, c, s = planes(call["X"].shape)
-        loops = (Loop("c", c), Loop("n", n), Loop("s", s))
-        reduced = (Loop("c", c), Loop("n", n, "reduction"), Loop("s", s, "reduction"))
-        dy, x = _image("dY", n, c, s), _image("X", n, c, s)
+        layout = _layout(call)
+        rows, loops = layout.nest(("c",)), layout.nest(tuple(layout.loops))
+        dy, x = layout.whole("dY"), layout.whole("X")
         found: list[Phase] = []
         if call.get("dscale"):
-            reads = (dy, x, _vector("mean"), _vector("var"))
-            found.append(Phase("scale_gradient", reduced, reads, (_vector("dscale", "zero"),), "statistics"))
+            reads = (dy, x, layout.row("mean"), layout.row("var"))
+            found.append(Phase("scale_gradient", rows, reads, (layout.row("dscale", "zero"),), "statistics"))
         if call.get("dB"):
-            found.append(Phase("bias_gradient", reduced, (dy,), (_vector("dB", "zero"),)))
+            found.append(Phase("bias_gradient", rows, (dy,), (layout.row("dB", "zero"),)))
         if call.get("dX"):
-            found.append(Phase("input_gradient", loops, (dy, _vector("scale"), _vector("var")), (_image("dX", n, c, s),)))
+            found.append(Phase("input_gradient", loops, (dy, layout.row("scale"), layout.row("var")), (layout.whole("dX"),)))
         return tuple(found)
 
 
@@ -291,19 +282,17 @@ class BatchNormalizationGrad(Operator):
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         vector = _per_channel(call, "scale", "saved_mean", "saved_inv_std")
-        if call["dY"] != call["X"]:
-            raise call.refuse(f"dY of shape {call['dY'].shape} with X of shape {call['X'].shape}", "give both one shape")
+        check_dy(call)
         return (call["X"], vector, vector)
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
-        n, c, s = planes(call["X"].shape)
-        loops = (Loop("c", c), Loop("n", n), Loop("s", s))
-        reduced = (Loop("c", c), Loop("n", n, "reduction"), Loop("s", s, "reduction"))
-        dy, x, dx = (_image(name, n, c, s) for name in ("dY", "X", "dX"))
-        statistics = tuple(map(_vector, ("saved_mean", "saved_inv_std")))
-        sums = tuple(_vector(name, "zero") for name in ("dscale", "dB"))
-        factors = tuple(map(_vector, ("scale", "dscale", "dB")))
+        layout = _layout(call)
+        rows, loops = layout.nest(("c",)), layout.nest(tuple(layout.loops))
+        dy, x, dx = map(layout.whole, ("dY", "X", "dX"))
+        statistics = tuple(map(layout.row, ("saved_mean", "saved_inv_std")))
+        sums = tuple(layout.row(name, "zero") for name in ("dscale", "dB"))
+        factors = tuple(map(layout.row, ("scale", "dscale", "dB")))
         return (
-            Phase("sums", reduced, (dy, x, *statistics), sums, "statistics"),
+            Phase("sums", rows, (dy, x, *statistics), sums, "statistics"),
             Phase("apply", loops, (dy, x, *statistics, *factors), (dx,)),
         )

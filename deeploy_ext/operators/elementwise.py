@@ -15,7 +15,6 @@ from deeploy_ext.operators.expression import (
     Term,
     absolute,
     ceil,
-    costly,
     erf,
     exp,
     floor,
@@ -26,6 +25,7 @@ from deeploy_ext.operators.expression import (
     smaller,
     sqrt,
     where,
+    work_of,
 )
 from deeploy_ext.operators.nests import flat
 from deeploy_ext.operators.spec import MICROSOFT, OWN, Case, Invocation, Operator, Phase, TensorType
@@ -62,8 +62,7 @@ class Elementwise(Operator):
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         reads = [name for name in self.inputs if name not in self.scalars]
         scalars = [name for name in self.scalars if call.get(name)]
-        work = "exponential" if costly(self.value(call)) else "elementwise"
-        return (flat(call, reads, self.outputs, scalars, work),)
+        return (flat(call, reads, self.outputs, scalars, work_of(self.value(call))),)
 
 
 class Slope(Elementwise):

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deeploy_ext.operators.spec import Work
+
 
 @dataclass(frozen=True)
 class Term:
@@ -87,7 +89,7 @@ _C = {
 }
 _TRUTHS = frozenset({"Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And"})
 _COSTLY = frozenset({"Exp", "Log", "Tanh", "Erf", "Pow", "Sqrt", "Div"})
-"""Operations that take so many cycles that a loop around them is not unrolled."""
+"""Operations that take many cycles."""
 
 
 def term(value: Term | float) -> Term:
@@ -131,9 +133,19 @@ absolute, exp, log, sqrt, tanh, erf, floor, ceil = map(
 )
 
 
+def work_of(formula: Term) -> Work:
+    """The class of work of an element."""
+    found = _operations(formula)
+    return "error_function" if "Erf" in found else "exponential" if found & _COSTLY else "elementwise"
+
+
 def costly(formula: Term) -> bool:
-    """Whether an element takes many cycles."""
-    return formula.op in _COSTLY or any(map(costly, formula.arguments))
+    """Whether an element takes so many cycles that a loop around it is not unrolled."""
+    return work_of(formula) != "elementwise"
+
+
+def _operations(formula: Term) -> set[str]:
+    return {formula.op}.union(*map(_operations, formula.arguments))
 
 
 def operands_of(formula: Term) -> tuple[str, ...]:

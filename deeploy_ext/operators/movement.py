@@ -1,17 +1,17 @@
-"""Operators that move elements: parts of tensors, tensors put together, repeated, framed, with their axes in another order."""
+"""Operators that move elements: parts of tensors, repeated, framed, with their axes in another order."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deeploy_ext.operators.arithmetic import reduce_to
 from deeploy_ext.operators.nests import MAX_RANK, broadcasting
 from deeploy_ext.operators.relations import Affine, axis
-from deeploy_ext.operators.spec import REQUIRED, Access, Case, Invocation, Loop, Operator, Phase, TensorType
+from deeploy_ext.operators.spec import Access, Case, Invocation, Loop, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -67,7 +67,10 @@ class Transpose(Operator):
         self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
     ) -> Sequence[ir.Value | None]:
         perm = _permutation(call)
-        return (build.node("Transpose", [grads[0]], perm=[perm.index(i) for i in range(len(perm))]),)
+        back: dict[str, Any] = (
+            {"perm": [perm.index(i) for i in range(len(perm))]} if perm else {}
+        )  # of a scalar there is none to write
+        return (build.node("Transpose", [grads[0]], **back),)
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         shape = call["data"].shape
@@ -162,7 +165,7 @@ class Slice(Operator):
         grad, parts, shape = grads[0], _parts(call), list(call["output"].shape)
         for place, part in enumerate(parts):  # forwards, with gaps of zeros, then with zeros around it
             if part.step < 0:
-                grad = _slice(build, grad, place, -1, -(2**31), -1)
+                grad = slice_of(build, grad, place, -1, -(2**31), -1)
             step = abs(part.step)
             if step > 1:
                 wide = [*shape[: place + 1], 1, *shape[place + 1 :]]
@@ -172,7 +175,7 @@ class Slice(Operator):
                 shape[place] *= step
                 grad = build.node("Reshape", [grad, build.constant("shape", np.array(shape))])
                 shape[place] -= step - 1
-                grad = _slice(build, grad, place, 0, shape[place], 1)
+                grad = slice_of(build, grad, place, 0, shape[place], 1)
         before = [min(part[0], part[-1]) for part in parts]
         after = [whole - first - size for whole, first, size in zip(call["data"].shape, before, shape, strict=True)]
         if any(before + after):
@@ -183,7 +186,8 @@ class Slice(Operator):
         return (_cutting(call, "data", "output", call["data"].shape, _parts(call)),)
 
 
-def _slice(build: GraphBuilder, value: ir.Value | None, place: int, start: int, end: int, step: int) -> ir.Value:
+def slice_of(build: GraphBuilder, value: ir.Value | None, place: int, start: int, end: int, step: int) -> ir.Value:
+    """A Slice along one axis."""
     numbers = {"starts": start, "ends": end, "axes": place, "steps": step}
     return build.node("Slice", [value, *(build.constant(name, np.array([number])) for name, number in numbers.items())])
 
@@ -220,117 +224,14 @@ def _cutting(call: Invocation, data: str, result: str, shape: Sequence[int], par
     return Phase("main", loops, (read,), (write,))
 
 
-MOST_PARTS = 9
-"""Inputs of a Concat: one fewer than the operands that a tile nest can have."""
-
-
-class Concat(Operator):
-    """``concat_result`` = the inputs one behind the other along ``axis``."""
-
-    op_type = "Concat"
-    inputs = tuple(f"input_{number}" for number in range(MOST_PARTS))
-    outputs = ("concat_result",)
-    optional = frozenset(inputs[1:])
-    attributes = {"axis": REQUIRED}
-    cases = (
-        Case({"input_0": (2, 3, 5), "input_1": (2, 7, 5)}, {"axis": 1}),
-        Case({"input_0": (2, 3), "input_1": (2, 1), "input_2": (2, 5)}, {"axis": -1}),
-        Case({"input_0": (3, 5), "input_1": (1, 5), "input_2": (7, 5)}, {"axis": 0}),
-        Case({"input_0": (5,)}, {"axis": 0}),
-    )
-
-    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
-        given = [found for found in call.inputs if found is not None]
-        first = given[0]
-        (place,) = axes_of(call, [call.attributes["axis"]], len(first.shape))
-        others = {(*found.shape[:place], *found.shape[place + 1 :]) for found in given}
-        if len(others) != 1 or len({len(found.shape) for found in given}) != 1:
-            shapes = ", ".join(str(found.shape) for found in given)
-            raise call.refuse(f"putting {shapes} together", f"make all axes but axis {place} agree")
-        length = sum(found.shape[place] for found in given)
-        return (TensorType(first.dtype, (*first.shape[:place], length, *first.shape[place + 1 :])),)
-
-    def gradient(
-        self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
-    ) -> Sequence[ir.Value | None]:
-        (place,) = axes_of(call, [call.attributes["axis"]], len(call["concat_result"].shape))
-        made: list[ir.Value | None] = []
-        start = 0
-        for found, wanted in zip(call.inputs, build.wanted(node), strict=True):
-            assert found is not None
-            end = start + found.shape[place]
-            made.append(_slice(build, grads[0], place, start, end, 1) if wanted else None)
-            start = end
-        return made
-
-    def phases(self, call: Invocation) -> tuple[Phase, ...]:
-        shape = call["concat_result"].shape
-        (place,) = axes_of(call, [call.attributes["axis"]], len(shape))
-        rows = math.prod(shape[:place])
-        loops = (Loop("n", rows), Loop("s", math.prod(shape[place:])))
-        reads: list[Access] = []
-        start = 0
-        for name, found in zip(self.inputs, call.inputs, strict=False):
-            assert found is not None
-            size = found.elements // rows
-            reads.append(Access(name, (axis("n"), axis("s", offset=-start)), (rows, size)))
-            start += size
-        write = Access("concat_result", (axis("n"), axis("s")), (rows, start))
-        return (Phase("main", loops, tuple(reads), (write,)),)
-
-
-class Split(Operator):
-    """Outputs = consecutive parts of ``input`` along ``axis``, of the sizes in ``split`` or ``num_outputs`` of equal size (the
-    last may be smaller). Lowering makes each of them a Slice."""
-
-    op_type = "Split"
-    inputs = ("input", "split")
-    outputs = tuple(f"output_{number}" for number in range(32))
-    optional = frozenset({"split", *outputs})
-    variadic = True
-    attributes = {"axis": 0, "num_outputs": 0}
-    constant_inputs = ("split",)
-    operand_types = {"split": _INT}
-    cases = (
-        Case({"input": (2, 12, 5), "split": np.array([5, 3, 4])}, {"axis": 1}, outputs=("output_0", "output_1", "output_2")),
-        Case({"input": (7, 5)}, {"num_outputs": 2}, outputs=("output_0", "output_1")),
-    )
-
-    def sizes(self, call: Invocation) -> tuple[int, list[int]]:
-        """The axis, and the size of each part along it."""
-        shape, count = call["input"].shape, call.attributes["num_outputs"]
-        (place,) = axes_of(call, [call.attributes["axis"]], len(shape))
-        sizes = known(call, "split")
-        if sizes is None:
-            count = count or len(call.outputs)
-            if not 0 < count <= shape[place]:
-                raise call.refuse(f"{count} parts of {shape[place]}", "say how many parts there are")
-            most = -(-shape[place] // count)
-            sizes = [min(most, shape[place] - number * most) for number in range(count)]
-        if sum(sizes) != shape[place] or min(sizes, default=0) < 1 or len(sizes) > len(self.outputs):
-            raise call.refuse(f"parts of {sizes} of an axis of {shape[place]}", "give up to 32 sizes that add up to it")
-        return place, sizes
-
-    def infer(self, call: Invocation) -> tuple[TensorType, ...]:
-        data = call["input"]
-        place, sizes = self.sizes(call)
-        return tuple(TensorType(data.dtype, (*data.shape[:place], size, *data.shape[place + 1 :])) for size in sizes)
-
-    def gradient(
-        self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
-    ) -> Sequence[ir.Value | None]:
-        place, _ = self.sizes(call)
-        parts = [
-            grad if grad is not None else build.constant("zero", np.zeros(found.shape, np.float32))
-            for grad, found in zip(grads, self.infer(call), strict=True)
-        ]
-        while len(parts) > MOST_PARTS:
-            parts = [build.node("Concat", parts[:MOST_PARTS], axis=place), *parts[MOST_PARTS:]]
-        return (build.node("Concat", parts, axis=place), *(None for _ in node.inputs[1:]))
+_MODES = ("constant", "edge", "reflect", "wrap")
+_KEPT = {"reflect": 1, "wrap": 0}
+"""Of modes of Pad: how many elements of an axis cannot be taken for its frame."""
 
 
 class Pad(Operator):
-    """``output = data`` with ``constant_value`` (0) around it: ``pads`` elements before each axis, then behind each."""
+    """``output = data`` with ``constant_value`` (0) around it: ``pads`` elements before each axis, then behind each.
+    Loading makes the other modes (edge, reflect, wrap) of parts of the data."""
 
     op_type = "Pad"
     inputs = ("data", "pads", "constant_value", "axes")
@@ -350,14 +251,23 @@ class Pad(Operator):
         """Elements before and behind each axis."""
         rank, pads = len(call["data"].shape), known(call, "pads") or []
         axes = axes_of(call, known(call, "axes") or range(rank), rank)
-        if call.attributes["mode"] != "constant":
-            raise call.refuse(f"mode='{call.attributes['mode']}'", "pad with a constant")
         if len(pads) != 2 * len(axes) or min(pads, default=0) < 0:
             raise call.refuse(f"pads {pads} of {len(axes)} axes", "give two numbers from 0 for each; a Slice takes away")
         found = [(0, 0)] * rank
         for number, place in enumerate(axes):
             found[place] = (pads[number], pads[len(axes) + number])
+        mode = call.attributes["mode"]
+        if mode not in _MODES:
+            raise call.refuse(f"mode='{mode}'", f"use one of {', '.join(_MODES)}")
+        for size, amount in zip(call["data"].shape, found, strict=True):
+            if mode in _KEPT and max(amount) > size - _KEPT[mode]:
+                raise call.refuse(f"mode='{mode}' by {max(amount)} elements of {size}", "pad by fewer, in several nodes")
         return found
+
+    def _constant_amounts(self, call: Invocation) -> list[tuple[int, int]]:
+        if call.attributes["mode"] != "constant":
+            raise call.refuse(f"mode='{call.attributes['mode']}' of a node that no file has", "build it of Slices and a Concat")
+        return self.amounts(call)
 
     def value(self, call: Invocation) -> float:
         """What stands around the data."""
@@ -376,14 +286,14 @@ class Pad(Operator):
         self, call: Invocation, node: ir.Node, grads: Sequence[ir.Value | None], build: GraphBuilder
     ) -> Sequence[ir.Value | None]:
         grad = grads[0]
-        for place, (size, amount) in enumerate(zip(call["data"].shape, self.amounts(call), strict=True)):
+        for place, (size, amount) in enumerate(zip(call["data"].shape, self._constant_amounts(call), strict=True)):
             if any(amount):
-                grad = _slice(build, grad, place, amount[0], amount[0] + size, 1)
+                grad = slice_of(build, grad, place, amount[0], amount[0] + size, 1)
         return (grad, *(None for _ in node.inputs[1:]))
 
     def phases(self, call: Invocation) -> tuple[Phase, ...]:
         axes: list[tuple[int, int, int]] = []  # extent, before, behind; what is not padded joins the axis before it
-        for extent, (before, behind) in zip(reversed(call["data"].shape), reversed(self.amounts(call)), strict=True):
+        for extent, (before, behind) in zip(reversed(call["data"].shape), reversed(self._constant_amounts(call)), strict=True):
             if axes and axes[-1][1:] == (0, 0):
                 inner = axes[-1][0]
                 axes[-1] = (extent * inner, before * inner, behind * inner)

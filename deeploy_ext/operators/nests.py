@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from deeploy_ext.operators.relations import Affine, axis
-from deeploy_ext.operators.spec import Access, Invocation, Loop, Phase, Start
+from deeploy_ext.operators.spec import Access, Invocation, Loop, Phase, Start, Work
 
 MAX_RANK = 4
 """Axes that an operand of the emitted C can have, after neighbouring axes are joined (``NET_MAX_RANK``)."""
@@ -18,7 +18,7 @@ def scalar(operand: str, start: Start = "none") -> Access:
 
 
 def flat(
-    call: Invocation, reads: Sequence[str], writes: Sequence[str], scalars: Sequence[str] = (), work: str = "elementwise"
+    call: Invocation, reads: Sequence[str], writes: Sequence[str], scalars: Sequence[str] = (), work: Work = "elementwise"
 ) -> Phase:
     """A phase that walks operands of equal size as one flat axis ``i``."""
     size = call[writes[0]].elements
@@ -42,7 +42,7 @@ def joined(shape: Sequence[int], marks: Iterable[object]) -> list[tuple[int, obj
     return found or [(1, None)]
 
 
-def broadcasting(call: Invocation, inputs: Sequence[str], output: str, work: str = "elementwise") -> Phase:
+def broadcasting(call: Invocation, inputs: Sequence[str], output: str, work: Work = "elementwise") -> Phase:
     """A phase over the output's axes in which inputs repeat along axes where they have one element."""
     shape = call[output].shape
     padded = {name: (1,) * (len(shape) - len(call[name].shape)) + call[name].shape for name in inputs}
@@ -64,7 +64,7 @@ def broadcasting(call: Invocation, inputs: Sequence[str], output: str, work: str
 
 
 def reducing(
-    call: Invocation, data: str, result: str, axes: Sequence[int], work: str = "elementwise", start: Start = "zero"
+    call: Invocation, data: str, result: str, axes: Sequence[int], work: Work = "elementwise", start: Start = "zero"
 ) -> Phase:
     """A phase that sums ``data`` over ``axes`` into ``result``, which starts from zero."""
     shape = call[data].shape

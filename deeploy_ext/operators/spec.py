@@ -49,16 +49,22 @@ class TensorType:
         return self.elements * self.dtype.itemsize
 
 
+LoopKind = Literal["parallel", "reduction", "whole"]
+
+
 @dataclass(frozen=True)
 class Loop:
     """One loop of a phase: ``parallel`` iterations are independent, ``reduction`` ones accumulate, ``whole`` is never tiled."""
 
     name: str
     extent: int
-    kind: Literal["parallel", "reduction", "whole"] = "parallel"
+    kind: LoopKind = "parallel"
 
 
 Start = Literal["none", "zero", "sum", "seed"]
+
+Work = Literal["elementwise", "statistics", "exponential", "error_function", "mac", "mac_strided", "mac_dense"]
+"""Classes of work of phases, of which every target states the costs; team kernels have further ones."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +93,14 @@ class Phase:
         name: the ``<%def>`` of the operator's template that computes a tile of it.
         loops: all loops, outermost first.
         reads, writes: access relations. A later phase may read what an earlier one wrote.
-        work: cost class of one iteration, looked up in ``target.toml`` (``mac``, ``elementwise``, ``exp``, ...).
+        work: class of one iteration.
     """
 
     name: str
     loops: tuple[Loop, ...]
     reads: tuple[Access, ...]
     writes: tuple[Access, ...]
-    work: str = "elementwise"
+    work: Work = "elementwise"
 
 
 @dataclass(frozen=True)

@@ -170,10 +170,19 @@ def _check_placements(flow: Flow, steps: Sequence[Step], plan: Plan, homes: dict
         placement = homes.get(persistent)
         if placement and (placement.first, placement.last) != (0, len(steps) - 1):
             raise _fail(f"storage '{placement.storage}'", "must keep its place during the whole program")
-    for a, b in combinations(plan.placements, 2):
-        together = a.level == b.level and a.first <= b.last and b.first <= a.last
-        if together and a.address < b.address + b.bytes and b.address < a.address + a.bytes:
-            raise _fail(f"storages '{a.storage}' and '{b.storage}'", f"overlap in {a.level} while both are live")
+    for level in sorted({p.level for p in plan.placements}):
+        _check_apart(level, sorted((p for p in plan.placements if p.level == level), key=lambda p: p.address))
+
+
+def _check_apart(level: str, placements: Sequence[Placement]) -> None:
+    """No two of a level, sorted by address, share bytes while both are live."""
+    below: list[Placement] = []
+    for b in placements:
+        below = [a for a in below if a.address + a.bytes > b.address]
+        for a in below:
+            if a.first <= b.last and b.first <= a.last and b.bytes:
+                raise _fail(f"storages '{a.storage}' and '{b.storage}'", f"overlap in {level} while both are live")
+        below.append(b)
 
 
 def _check_group(

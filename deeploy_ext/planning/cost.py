@@ -6,6 +6,9 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from deeploy_ext.operators.spec import Phase
 from deeploy_ext.planning.nest import Nest, Operand, Tiling, Volume, iterations, loops_of, volume
@@ -149,18 +152,24 @@ def predict(
     for the first and last tile; tensors staged as a whole are never hidden; and worker 0 has work of its own beside each
     tile (``ahead``).
     """
+    whole = total_cycles(
+        compute, transfers.dma_cycles, transfers.ram_cycles, tiles, phases, double_buffer, staged_whole, target
+    )
+    return Cycles(round(compute), round(transfers.dma_cycles), round(transfers.ram_cycles), round(float(whole)))
+
+
+def total_cycles(
+    compute: Any, dma: Any, ram: Any, tiles: Any, phases: int, double_buffer: Any, staged_whole: bool, target: Target
+) -> Any:
+    """The total of :func:`predict`, not rounded: of one nest, or element by element of arrays, one tiling each."""
     costs = target.costs
     around = costs["nest"] + tiles * (costs["tile"] + (phases + 1) * costs["barrier"])
-    dma, ram = transfers.dma_cycles, transfers.ram_cycles
-    busy = max(compute, tiles * costs["ahead"]) if double_buffer else compute
-    if not double_buffer:
-        total = busy + dma + ram
-    elif staged_whole:
-        total = ram + max(busy, dma) + dma / tiles
+    busy = np.maximum(compute, tiles * costs["ahead"])
+    if staged_whole:
+        double = ram + np.maximum(busy, dma) + dma / tiles
     else:
-        total = max(busy, dma, ram) + (dma + ram) / tiles
-    total += around
-    return Cycles(round(compute), round(dma), round(ram), round(total))
+        double = np.maximum(np.maximum(busy, dma), ram) + (dma + ram) / tiles
+    return around + np.where(double_buffer, double, compute + dma + ram)
 
 
 def volumes(

@@ -30,6 +30,10 @@ class _Fusion:
         self.cost = {number: estimate(step) for number, step in self.parts.items()}
         self.flat = [flat_phase(call) is not None for call in flow.program.calls]
         self.near = self._neighbours()
+        self.wakes: dict[int, set[int]] = {number: set() for number in self.parts}
+        for number, those in enumerate(self.before):
+            for other in those:
+                self.wakes[other].add(number)
 
     def _neighbours(self) -> dict[int, set[int]]:
         """For every step those that a tensor connects it with."""
@@ -49,20 +53,35 @@ class _Fusion:
             pair = min(saved, key=lambda one: (-saved[one], one))
             if saved[pair] <= 0:
                 break
-            merged = self._merged(*pair)
-            rest = [step for number, step in self.parts.items() if number not in pair]
-            if ordered([*rest, merged], self.flow, self.before) is None:
-                saved[pair] = 0  # something has to run between the two
+            if self._between(*pair) or self._between(*reversed(pair)):
+                saved[pair] = 0
                 continue
-            kept = self._join(pair, merged)
+            kept = self._join(pair, self._merged(*pair))
             saved = {one: gain for one, gain in saved.items() if not {*one} & {*pair}}
             saved |= {(a, b): self._saving(a, b) for a, b in self._pairs_of(kept)}
         found = ordered(self.parts.values(), self.flow, self.before)
         assert found is not None, "joined steps can be ordered"
         return found
 
+    def _between(self, first: int, last: int) -> bool:
+        """Whether some other step has to run after the first and before the last."""
+        left, seen = [number for number in self.wakes[first] if number != last], set[int]()
+        while left:
+            number = left.pop()
+            if number == last:
+                return True
+            if number not in seen:
+                seen.add(number)
+                left += self.wakes[number]
+        return False
+
     def _join(self, pair: tuple[int, int], merged: Step) -> int:
         kept, gone = pair
+        self.wakes[kept] = (self.wakes[kept] | self.wakes.pop(gone)) - {*pair}
+        for after in self.wakes.values():
+            if gone in after:
+                after.remove(gone)
+                after.add(kept)
         self.parts[kept], self.cost[kept] = merged, self.estimate(merged)
         del self.parts[gone], self.cost[gone]
         for other in self.near.pop(gone):

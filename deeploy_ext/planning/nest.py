@@ -221,14 +221,14 @@ class Tiling:
 
     def axes(self, operand: Operand) -> tuple[AxisPlan, ...]:
         """Regions of every axis of an operand, for every combination of tiles that changes them."""
-        loops = self.loop_plans()
-        return tuple(self._axis(operand, place, extent, loops) for place, extent in enumerate(operand.view))
+        return tuple(self.axis(operand, place) for place in range(len(operand.view)))
 
-    def _axis(self, operand: Operand, place: int, extent: int, loops: tuple[LoopPlan, ...]) -> AxisPlan:
+    def axis(self, operand: Operand, place: int) -> AxisPlan:
+        """Regions of one axis; they depend on the tiles of those loops alone that are in its indices."""
         indices = tuple(access.index[place] for access in operand.accesses)
         names = {name for index in indices if index is not None for name in index.loops}
-        own = tuple((i, loop) for i, loop in enumerate(loops) if loop.name in names)
-        return _axis_plan(indices, extent, own)
+        own = tuple((i, loop) for i, loop in enumerate(self.loop_plans()) if loop.name in names)
+        return _axis_plan(indices, operand.view[place], own)
 
     def exact(self) -> bool:
         """Whether every written region holds exactly the elements its tile computes."""

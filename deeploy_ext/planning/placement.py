@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from deeploy_ext.errors import InfeasibleError
 from deeploy_ext.planning.allocation import Request, pack, peak
@@ -50,7 +50,7 @@ _TRIES = 16
 def _fits(storages: Sequence[Storage], alignment: int, room: int) -> bool:
     wanted = requests_of(storages, alignment)
     live = {r.name: (r.bytes, r.first, r.last) for r in wanted}
-    return lower_bound(live) <= room and peak(wanted, pack(wanted, room=room)) <= room
+    return lower_bound(live) <= room and peak(wanted, pack(wanted)) <= room
 
 
 def place(storages: Sequence[Storage], levels: dict[str, str], target: Target, room: dict[str, int]) -> tuple[Placement, ...]:
@@ -64,23 +64,26 @@ def place(storages: Sequence[Storage], levels: dict[str, str], target: Target, r
     Raises:
         InfeasibleError: a level is too small.
     """
-    found: dict[str, Placement] = {}
+    addresses: dict[str, int] = {}
     for level in sorted(set(levels.values())):
-        members = [s for s in storages if levels[s.name] == level]
-        wanted = requests_of(members, target.levels[level].alignment)
-        addresses = pack(wanted)
-        needed = peak(wanted, addresses)
+        wanted = requests_of([s for s in storages if levels[s.name] == level], target.levels[level].alignment)
+        at = pack(wanted, room[level])
+        needed = peak(wanted, at)
         if needed > room[level]:
-            remedy = "use --default-level L3 or --promote" if level == "L2" else "use a smaller network"
             raise InfeasibleError(
-                f"the network needs {needed} bytes of {level}, {room[level]} are available; {remedy}.",
+                f"the network needs {needed} bytes of {level}, {room[level]} are available",
                 node="",
                 level=level,
                 needed=needed,
                 available=room[level],
             )
-        for s in members:
-            found[s.name] = Placement(
-                s.name, level, addresses[s.name], s.bytes, CONTIGUOUS, s.first, s.last, s.persistent, s.values
-            )
-    return tuple(found[s.name] for s in storages)
+        addresses |= at
+    return placed(storages, levels, addresses)
+
+
+def placed(storages: Sequence[Storage], levels: Mapping[str, str], addresses: Mapping[str, int]) -> tuple[Placement, ...]:
+    """The placements that levels and addresses make, in the order of the storages."""
+    return tuple(
+        Placement(s.name, levels[s.name], addresses[s.name], s.bytes, CONTIGUOUS, s.first, s.last, s.persistent, s.values)
+        for s in storages
+    )

@@ -19,9 +19,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from deeploy_ext.errors import BadInputError
-from deeploy_ext.graph.program import Call, Program, root
-from deeploy_ext.planning.steps import Flow, single_steps
-from deeploy_ext.planning.storage import lower_bound, storages_of
+from deeploy_ext.graph.program import Call, Program
+from deeploy_ext.planning.steps import Flow, Step
+from deeploy_ext.planning.storage import in_place_pairs, lower_bound, storages_of
 
 WINDOW = 48
 """Nodes that are looked at when the next one is chosen, at most: it keeps the search near linear on wide graphs."""
@@ -81,9 +81,9 @@ def in_order(program: Program, order: Sequence[tuple[str, str]]) -> Program:
     return replace(program, calls=tuple(program.calls[i] for i in chosen))
 
 
-def live_peak(program: Program) -> int:
-    """Largest sum of live bytes over the program's order."""
-    _, storages = storages_of(Flow(program), single_steps(program))
+def live_peak(flow: Flow, steps: Sequence[Step]) -> int:
+    """Largest sum of live bytes while steps run one after the other."""
+    _, storages = storages_of(flow, steps)
     return lower_bound({s.name: (s.bytes, s.first, s.last) for s in storages})
 
 
@@ -93,15 +93,34 @@ def scheduled(program: Program) -> Program:
     Raises:
         BadInputError: no order is valid: two nodes write into the storage of one value.
     """
-    before = dependences(program)
+    before, flow = dependences(program), Flow(program)
     calls: list[Call] = []
     for entry in program.entries:
-        indices = [i for i, call in enumerate(program.calls) if call.entry == entry]
-        given = _valid(program, indices, before)
-        chosen = _Search(program, given, before).best()
-        orders = [replace(program, calls=tuple(program.calls[i] for i in order)) for order in (given, chosen)]
-        calls += min(orders, key=live_peak).calls
+        given = _valid(program, [i for i, call in enumerate(program.calls) if call.entry == entry], before)
+        local = {index: i for i, index in enumerate(given)}
+        needed = [{local[other] for other in before[index]} for index in given]
+        calls += (call for (call,) in _least(flow, [(program.calls[i],) for i in given], needed))
     return replace(program, calls=tuple(calls))
+
+
+def scheduled_steps(flow: Flow, steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Steps, given in a valid order, in one of small peak; never above that of the given one."""
+    before = flow.dependencies()
+    found: list[Step] = []
+    for entry in flow.program.entries:
+        here = [step for step in steps if step[0].entry == entry]
+        home = {flow.index(call): number for number, step in enumerate(here) for call in step}
+        needed = [
+            {home[i] for call in step for i in before[flow.index(call)] if i in home} - {n} for n, step in enumerate(here)
+        ]
+        found += _least(flow, here, needed)
+    return tuple(found)
+
+
+def _least(flow: Flow, steps: list[Step], before: Sequence[set[int]]) -> list[Step]:
+    """The given steps of one entry, or an order of them with a smaller peak; ``before``: for each those that it waits for."""
+    chosen = [steps[i] for i in _Search(flow, steps, before).best()]
+    return min(steps, chosen, key=lambda order: live_peak(flow, order))
 
 
 def _valid(program: Program, indices: Sequence[int], before: Sequence[frozenset[int]]) -> list[int]:
@@ -130,51 +149,49 @@ def _valid(program: Program, indices: Sequence[int], before: Sequence[frozenset[
 
 
 class _Search:
-    """Orders of one entry.
+    """Orders of the steps of one entry.
 
-    Nodes are numbered in the given order and grouped in units, which run as one piece. Sizes are those of storages that live
-    within the entry only; what is kept between entries is the same in every order.
+    They are numbered in the given order and grouped in units, which run as one piece. Sizes are those of storages that live
+    within the entry only; what is kept between entries is the same in every order, and so is what a step keeps for itself.
     """
 
-    def __init__(self, program: Program, order: Sequence[int], before: Sequence[frozenset[int]]) -> None:
-        self.indices, self.calls = list(order), [program.calls[i] for i in order]
-        local = {index: i for i, index in enumerate(order)}
-        self.before = [sorted(local[other] for other in before[index]) for index in order]
-        kept = {root(value, program.same) for value in (*program.persistent, *program.arguments)}
-        written = {root(value, program.same) for call in self.calls for value in call.writes} - kept
-        self.size = dict.fromkeys(sorted(written), 0)
+    def __init__(self, flow: Flow, steps: Sequence[Step], before: Sequence[set[int]]) -> None:
+        program = flow.program
+        self.before = [sorted(others) for others in before]
+        kept = {flow.root(value) for value in (*program.persistent, *program.arguments)}
+        internal = [flow.internal(step) for step in steps]
+        written = {
+            flow.root(value) for step, inside in zip(steps, internal, strict=True) for call in step for value in call.writes
+            if flow.tensor(value) not in inside
+        }  # fmt: skip
+        self.size = dict.fromkeys(sorted(written - kept), 0)
         for value, kind in program.values.items():
-            if (name := root(value, program.same)) in written:
+            if (name := flow.root(value)) in self.size:
                 self.size[name] = max(self.size[name], kind.bytes)
-        self.writes = [self._transient(program, call.writes) for call in self.calls]
-        self.touches = [self._transient(program, (*call.reads, *call.writes)) for call in self.calls]
-        self.in_place = [self._pairs(program, call) for call in self.calls]
+        self.writes = [self._transient(flow, (v for call in step for v in call.writes)) for step in steps]
+        self.touches = [self._transient(flow, (v for call in step for v in (*call.reads, *call.writes))) for step in steps]
+        self.in_place = [self._pairs(flow, step) for step in steps]
         self.units = self._units()
         self._link()
 
-    def _transient(self, program: Program, values: Iterable[str]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for value in values if (name := root(value, program.same)) in self.size))
+    def _transient(self, flow: Flow, values: Iterable[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for value in values if (name := flow.root(value)) in self.size))
 
-    def _pairs(self, program: Program, call: Call) -> tuple[tuple[str, str], ...]:
+    def _pairs(self, flow: Flow, step: Step) -> tuple[tuple[str, str], ...]:
         """Storages of operands and results of which the second may take the first one's place."""
-        found: list[tuple[str, str]] = []
-        for source, result in call.invocation.operator.in_place:
-            old, new = call.operands.get(source), call.operands.get(result)
-            if old is not None and new is not None and program.values[old] == program.values[new]:
-                pair = root(old, program.same), root(new, program.same)
-                if pair[0] != pair[1] and all(name in self.size for name in pair):
-                    found.append(pair)
-        return tuple(found)
+        values = flow.program.values
+        pairs = ((flow.root(old), flow.root(new)) for old, new in in_place_pairs(flow, step) if values[old] == values[new])
+        return tuple(pair for pair in pairs if pair[0] != pair[1] and all(name in self.size for name in pair))
 
     def _units(self) -> list[list[int]]:
-        """Each node that only takes up results of one other, which nobody else reads, joins that one."""
+        """Each step that only takes up results of one other, which nobody else reads, joins that one."""
         maker: dict[str, int] = {}
         readers: dict[str, int] = {}
         for i, names in enumerate(self.touches):
             for name in names:
                 readers[name] = readers.get(name, 0) + (name not in self.writes[i])
-        units: list[list[int]] = [[i] for i in range(len(self.calls))]
-        home = list(range(len(self.calls)))
+        units: list[list[int]] = [[i] for i in range(len(self.before))]
+        home = list(range(len(self.before)))
         for i, names in enumerate(self.touches):
             makers = {home[maker[name]] for name in names if name in maker}
             if not self.writes[i] and names and len(makers) == 1 and all(readers[name] == 1 for name in names):
@@ -184,7 +201,7 @@ class _Search:
             for name in self.writes[i]:
                 maker[name] = i
         joined = [unit for unit in units if unit]
-        return joined if self._acyclic(joined) else [[i] for i in range(len(self.calls))]
+        return joined if self._acyclic(joined) else [[i] for i in range(len(self.before))]
 
     def _edges(self, units: Sequence[Sequence[int]]) -> list[set[int]]:
         home = {i: number for number, unit in enumerate(units) for i in unit}
@@ -237,7 +254,7 @@ class _Search:
         return rank
 
     def best(self) -> list[int]:
-        """Indices of the calls in the best order that was found."""
+        """Numbers of the steps in the best order that was found."""
         given, demand = list(range(len(self.units))), self._demand()
         found, rank = _Run(self, given).order(), given
         other = _Run(self, demand).order()
@@ -258,7 +275,7 @@ class _Search:
                 high, order = first
             else:
                 low = budget
-        return [self.indices[i] for unit in order for i in self.units[unit]]
+        return [i for unit in order for i in self.units[unit]]
 
 
 class _Run:

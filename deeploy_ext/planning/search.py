@@ -9,7 +9,7 @@ from itertools import permutations
 
 from deeploy_ext.operators.spec import Loop
 from deeploy_ext.planning.cost import Machine, Transfers, compute_cycles, operand_transfers, predict
-from deeploy_ext.planning.nest import Nest, Operand, Tiling, loops_of, volume
+from deeploy_ext.planning.nest import Nest, Operand, Tiling, Volume, volume
 from deeploy_ext.planning.plan import AxisPlan, Cycles, LoopPlan, gapless
 
 
@@ -28,6 +28,14 @@ class Room:
     def rank(self, choice: Choice) -> tuple[bool, int]:
         """The smaller the better."""
         return self.eager and not choice.double_buffer, choice.cycles.total
+
+    def holds(self, other: Room) -> bool:
+        """Whether all that fits another fits here."""
+        return other.l1 <= self.l1 and other.stage <= self.stage
+
+    def fits(self, choice: Choice) -> bool:
+        """Whether there is room for its blocks and stages."""
+        return choice.l1_bytes <= self.l1 and choice.stage_bytes <= self.stage
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,23 @@ class Block:
     stage_slots: int
 
 
+@dataclass(frozen=True)
+class Shape:
+    """A tiling and what follows from it wherever the operands live; ``orders`` gives the volume of every operand for each order
+    of its loops, one for all those that move the same."""
+
+    tiling: Tiling
+    loops: tuple[LoopPlan, ...]
+    axes: Mapping[str, tuple[AxisPlan, ...]]
+    compute: float
+    orders: Mapping[tuple[int, ...], tuple[Volume, ...]]
+
+    @property
+    def count(self) -> int:
+        """Tiles of the nest."""
+        return math.prod(self.loops[i].count for i in self.tiling.split)
+
+
 MOST_TILES = 1024
 """Tiles of one loop, at most: it bounds the emitted tables."""
 
@@ -85,7 +110,8 @@ class NestSearch:
     """Search over the tilings of one nest.
 
     ``homes`` gives the level of every operand, ``whole`` the bytes of its tensor, ``largest`` the most iterations that a
-    tile may have of some loops; a nest that cannot split such a loop has no tiling.
+    tile may have of some loops; a nest that cannot split such a loop has no tiling. ``like`` is a search of an equal nest with
+    other homes: what does not depend on homes is taken from there.
     """
 
     def __init__(
@@ -95,6 +121,7 @@ class NestSearch:
         whole: Mapping[str, int],
         machine: Machine,
         largest: Mapping[str, int] | None = None,
+        like: NestSearch | None = None,
     ) -> None:
         self.nest, self.homes, self.whole, self.machine = nest, homes, whole, machine
         most = [(largest or {}).get(loop.name, loop.extent) for loop in nest.loops]
@@ -106,12 +133,31 @@ class NestSearch:
             for loop, free, limit in zip(nest.loops, nest.splittable, most, strict=True)
         ]
         self._depends = {o.name: _loops_of(o, nest) for o in nest.operands}
-        self._axes: dict[tuple[str, tuple[int, ...]], tuple[AxisPlan, ...]] = {}
+        self._axes: dict[tuple[str, int, tuple[int, ...]], AxisPlan] = like._axes if like else {}
+        self._shapes: dict[tuple[int, ...], Shape | None] = like._shapes if like else {}
+        near = frozenset(name for name, home in homes.items() if home == "L1")
+        self._worths: dict[frozenset[str], dict[tuple[int, ...], tuple[float, float]]] = like._worths if like else {}
+        self._worth = self._worths.setdefault(near, {})
+        self._priced: dict[tuple[str, ...], dict[tuple[tuple[int, ...], bool, bool], Choice | None]] = (
+            like._priced if like else {}
+        )
+        self._prices = self._priced.setdefault(tuple(homes[o.name] for o in nest.operands), {})
+        self._moves: dict[tuple[str, str, Volume], Transfers] = {}
         self._found: dict[tuple[tuple[int, ...], bool], Choice | None] = {}
 
     def smallest(self) -> Choice | None:
         """The choice with the fewest bytes: one iteration of every loop that may be split."""
-        return self._choice(tuple(sizes[-1] for sizes in self.ladders), Room(0, 0, False), stages=self._tile_stages())
+        return self._choice(self.smallest_tiles, False, self._tile_stages())
+
+    @property
+    def smallest_tiles(self) -> tuple[int, ...]:
+        """One iteration of every loop that may be split, or as few as a table of tiles allows."""
+        return tuple(sizes[-1] for sizes in self.ladders)
+
+    @property
+    def met(self) -> set[tuple[tuple[int, ...], bool]]:
+        """Tiles and buffering of every tiling that fitted so far."""
+        return {key for key, choice in self._found.items() if choice is not None}
 
     def best(self, room: Room) -> Choice | None:
         """The cheapest choice found that fits; None when not even the smallest tile does."""
@@ -130,15 +176,14 @@ class NestSearch:
             rungs[step] += 1
 
     def _cheapest_step(self, rungs: list[int]) -> int | None:
-        now = self._bytes(rungs)
+        now, _ = self._rough(rungs)
         scored: list[tuple[float, int]] = []
         for i, sizes in enumerate(self.ladders):
             if rungs[i] + 1 < len(sizes):
                 rungs[i] += 1
-                saved = now - self._bytes(rungs)
-                penalty = self._work(rungs)
+                size, penalty = self._rough(rungs)
                 rungs[i] -= 1
-                scored.append((penalty / max(saved, 0.5), i))
+                scored.append((penalty / max(now - size, 0.5), i))
         return min(scored)[1] if scored else None
 
     def _improve(self, best: Choice, room: Room) -> Choice:
@@ -181,45 +226,70 @@ class NestSearch:
         options = [self._tile_stages()]
         if "tile" in options[0].values():
             options.append({name: "whole" if stage == "tile" else stage for name, stage in options[0].items()})
-        made = [self._choice(tiles, Room(room.l1, room.stage, double), stages) for stages in options]
+        made = [self._choice(tiles, double, stages) for stages in options]
         largest = self.machine.target.costs["dma.max_bytes"]
         found = [c for c in made if c is not None and c.largest_block <= largest and c.keeps_stages]
-        fit = [c for c in found if c.l1_bytes <= room.l1 and c.stage_bytes <= room.stage]
+        fit = [c for c in found if room.fits(c)]
         return min(fit, key=lambda c: c.cycles.total) if fit else None
 
     def _tile_stages(self) -> dict[str, str]:
         return {o.name: "tile" if self.homes[o.name] == "L3" else "none" for o in self.nest.operands}
 
-    def _choice(self, tiles: tuple[int, ...], room: Room, stages: Mapping[str, str]) -> Choice | None:
-        tiling = Tiling(self.nest, tiles)
-        if not tiling.exact() or (room.double_buffer and not tiling.split):
-            return None
-        loops = tiling.loop_plans()
-        axes = {o.name: self._axes_of(o, tiling) for o in self.nest.operands}
-        if not all(gapless(axes[name]) for name, home in self.homes.items() if home == "L1"):
-            return None
-        blocks = {o.name: self.block(o, axes[o.name], stages[o.name], room.double_buffer) for o in self.nest.operands}
-        order, transfers = min(
-            ((order, self._transfers(axes, loops, order, stages)) for order in self._orders(tiling)),
-            key=lambda pair: (pair[1].dma_cycles + pair[1].ram_cycles, pair[0]),
-        )
-        count = math.prod(loops[i].count for i in order)
-        staged_whole = "whole" in stages.values()
-        compute = compute_cycles(tiling, self.machine)
+    def _choice(self, tiles: tuple[int, ...], double: bool, stages: Mapping[str, str]) -> Choice | None:
+        """The choice with some tiles, whatever there is room for; None: they cannot be had with these homes."""
+        key = tiles, double, "whole" in stages.values()
+        if key not in self._prices:
+            shape = self.shape(tiles)
+            near = [name for name, home in self.homes.items() if home == "L1"]
+            if shape is None or (double and not shape.tiling.split) or not all(gapless(shape.axes[name]) for name in near):
+                self._prices[key] = None
+            else:
+                self._prices[key] = self.choice(shape, self._best_order(shape, stages), stages, double)
+        return self._prices[key]
+
+    def _best_order(self, shape: Shape, stages: Mapping[str, str]) -> tuple[int, ...]:
+        if len(shape.orders) == 1:
+            return next(iter(shape.orders))
+        priced = ((order, self._transfers(volumes, stages)) for order, volumes in shape.orders.items())
+        order, _ = min(priced, key=lambda pair: (pair[1].dma_cycles + pair[1].ram_cycles, pair[0]))
+        return order
+
+    def choice(self, shape: Shape, order: tuple[int, ...], stages: Mapping[str, str], double: bool) -> Choice:
+        """What a tiling takes and costs in one order of its loops."""
+        blocks = [self.block(o, shape.axes[o.name], stages[o.name], double) for o in self.nest.operands]
+        transfers = self._transfers(shape.orders[order], stages)
         target = self.machine.target
-        cycles = predict(compute, transfers, count, self.nest.steps, room.double_buffer, staged_whole, target)
+        whole = "whole" in stages.values()
+        cycles = predict(shape.compute, transfers, shape.count, self.nest.steps, double, whole, target)
         return Choice(
-            tiling,
+            shape.tiling,
             order,
-            axes,
-            room.double_buffer,
+            shape.axes,
+            double,
             stages,
-            sum(b.bytes * b.slots for b in blocks.values()) + self.machine.target.levels["L1"].align(tiling.scratch),
-            max((b.bytes for b in blocks.values()), default=0),
-            sum(b.stage_bytes * b.stage_slots for b in blocks.values()),
+            sum(b.bytes * b.slots for b in blocks) + target.levels["L1"].align(shape.tiling.scratch),
+            max((b.bytes for b in blocks), default=0),
+            sum(b.stage_bytes * b.stage_slots for b in blocks),
             transfers,
             cycles,
         )
+
+    def shape(self, tiles: tuple[int, ...]) -> Shape | None:
+        """A tiling with all that follows from it; None: it would write what it does not compute."""
+        if tiles not in self._shapes:
+            self._shapes[tiles] = self._measure(Tiling(self.nest, tiles))
+        return self._shapes[tiles]
+
+    def _measure(self, tiling: Tiling) -> Shape | None:
+        if not tiling.exact():
+            return None
+        loops = tiling.loop_plans()
+        axes = {o.name: self._axes_of(o, tiling) for o in self.nest.operands}
+        distinct: dict[tuple[Volume, ...], tuple[int, ...]] = {}
+        for order in sorted(self._orders(tiling)):
+            distinct.setdefault(tuple(volume(axes[o.name], o.item, loops, order) for o in self.nest.operands), order)
+        orders = {order: volumes for volumes, order in distinct.items()}
+        return Shape(tiling, loops, axes, compute_cycles(tiling, self.machine), orders)
 
     def block(self, operand: Operand, axes: Sequence[AxisPlan], stage: str, double: bool) -> Block:
         """Buffer sizes of one operand. Only a box that changes needs a second slot."""
@@ -238,38 +308,45 @@ class NestSearch:
         for order in permutations(outer) if len(outer) <= 3 else (tuple(outer), tuple(outer[::-1])):
             yield (*order, *inner)
 
-    def _transfers(
-        self,
-        axes: Mapping[str, tuple[AxisPlan, ...]],
-        loops: tuple[LoopPlan, ...],
-        order: tuple[int, ...],
-        stages: Mapping[str, str],
-    ) -> Transfers:
-        total = Transfers()
-        for operand in self.nest.operands:
-            name = operand.name
-            moved = volume(axes[name], operand.item, loops, order)
-            total += operand_transfers(operand, self.homes[name], stages[name], moved, self.whole[name], self.machine.target)
-        return total
+    def _transfers(self, volumes: Sequence[Volume], stages: Mapping[str, str]) -> Transfers:
+        dma_cycles = ram_cycles = 0.0
+        dma_bytes = ram_bytes = 0
+        for operand, moved in zip(self.nest.operands, volumes, strict=True):
+            stage = stages[operand.name]
+            key = (operand.name, stage, moved)
+            if key not in self._moves:
+                home, whole = self.homes[operand.name], self.whole[operand.name]
+                self._moves[key] = operand_transfers(operand, home, stage, moved, whole, self.machine.target)
+            one = self._moves[key]
+            dma_cycles, ram_cycles = dma_cycles + one.dma_cycles, ram_cycles + one.ram_cycles
+            dma_bytes, ram_bytes = dma_bytes + one.dma_bytes, ram_bytes + one.ram_bytes
+        return Transfers(dma_cycles, ram_cycles, dma_bytes, ram_bytes)
 
     def _axes_of(self, operand: Operand, tiling: Tiling) -> tuple[AxisPlan, ...]:
-        key = (operand.name, tuple(tiling.tiles[i] for i in self._depends[operand.name]))
-        if key not in self._axes:
-            self._axes[key] = tiling.axes(operand)
-        return self._axes[key]
+        found: list[AxisPlan] = []
+        for place, depends in enumerate(self._depends[operand.name]):
+            key = (operand.name, place, tuple(tiling.tiles[i] for i in depends))
+            if key not in self._axes:
+                self._axes[key] = tiling.axis(operand, place)
+            found.append(self._axes[key])
+        return tuple(found)
 
-    def _bytes(self, rungs: Sequence[int]) -> int:
-        tiling = Tiling(self.nest, tuple(s[r] for s, r in zip(self.ladders, rungs, strict=True)))
-        blocks = (self.block(o, self._axes_of(o, tiling), "none", False) for o in self.nest.operands)
-        return sum(b.bytes for b in blocks) + tiling.scratch
+    def _rough(self, rungs: Sequence[int]) -> tuple[float, float]:
+        """Bytes of one slot of everything, and rough cycles, computation and tiles: for comparing steps of the descent."""
+        tiles = tuple(s[r] for s, r in zip(self.ladders, rungs, strict=True))
+        if tiles not in self._worth:
+            tiling = Tiling(self.nest, tiles)
+            blocks = (self.block(o, self._axes_of(o, tiling), "none", False) for o in self.nest.operands)
+            count = math.prod(loop.count for loop in tiling.loop_plans())
+            work = compute_cycles(tiling, self.machine) + count * self.machine.target.costs["tile"]
+            self._worth[tiles] = sum(b.bytes for b in blocks) + tiling.scratch, work
+        return self._worth[tiles]
 
-    def _work(self, rungs: Sequence[int]) -> float:
-        """Rough cost of a tiling for comparing steps: computation and tiles."""
-        tiling = Tiling(self.nest, tuple(s[r] for s, r in zip(self.ladders, rungs, strict=True)))
-        tiles = math.prod(loop.count for loop in tiling.loop_plans())
-        return compute_cycles(tiling, self.machine) + tiles * self.machine.target.costs["tile"]
 
-
-def _loops_of(operand: Operand, nest: Nest) -> tuple[int, ...]:
-    names = {name for access in operand.accesses for name in loops_of(access)}
-    return tuple(i for i, loop in enumerate(nest.loops) if loop.name in names)
+def _loops_of(operand: Operand, nest: Nest) -> tuple[tuple[int, ...], ...]:
+    """For every axis of an operand the loops it depends on."""
+    found: list[tuple[int, ...]] = []
+    for place in range(len(operand.view)):
+        names = {name for access in operand.accesses if (index := access.index[place]) is not None for name in index.loops}
+        found.append(tuple(i for i, loop in enumerate(nest.loops) if loop.name in names))
+    return tuple(found)

@@ -5,45 +5,22 @@ from __future__ import annotations
 from functools import cache
 
 import onnx
-import onnx.parser
 import onnx_ir as ir
 
 from deeploy_ext.graph.invocation import checked_attributes, operator_of
 from deeploy_ext.operators import find
-from deeploy_ext.operators.spec import ONNX, OPSET, REQUIRED, Operator
+from deeploy_ext.operators.bodies import body_of, opset_version
+from deeploy_ext.operators.spec import ONNX
 
 IR_VERSION = 10
 """Of every model written: the newest that all supported onnxruntime releases read."""
-
-
-def opset_version(domain: str) -> int:
-    """Version of a domain's operator set in all models and functions."""
-    return OPSET if domain == ONNX else 1
 
 
 @cache
 def function_proto(domain: str, op_type: str) -> onnx.FunctionProto | None:
     """The reference body of an operator, with its attributes and their defaults; None for standard operators."""
     operator = find(domain, op_type)
-    if operator is None or operator.function is None:
-        return None
-    body = operator.function.lstrip()
-    if body.startswith("<"):
-        body = body[body.index(">") + 1 :]
-    proto = onnx.parser.parse_function(f'<domain: "{domain}", opset_import: ["" : {OPSET}]> {op_type} {body}')
-    _declare_attributes(proto, operator)
-    del proto.opset_import[:]
-    for used in sorted({ONNX} | {node.domain for node in proto.node}):
-        proto.opset_import.append(onnx.helper.make_opsetid(used, opset_version(used)))
-    return proto
-
-
-def _declare_attributes(proto: onnx.FunctionProto, operator: Operator) -> None:
-    for name, default in sorted(operator.attributes.items()):
-        if default is REQUIRED:
-            proto.attribute.append(name)
-        else:
-            proto.attribute_proto.append(onnx.helper.make_attribute(name, default))
+    return None if operator is None or operator.function is None else body_of(operator)
 
 
 def _needed(key: tuple[str, str], found: dict[tuple[str, str], onnx.FunctionProto]) -> None:

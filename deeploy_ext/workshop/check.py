@@ -20,6 +20,7 @@ from deeploy_ext.errors import DeeployError
 from deeploy_ext.operators.spec import Operator, TensorType
 from deeploy_ext.planning.nest import macs
 from deeploy_ext.planning.target import Target
+from deeploy_ext.plugins import raised
 from deeploy_ext.workshop.gradients import gradient_errors, has_gradient
 from deeploy_ext.workshop.regimes import Outcome, Ready, Regime, prepare, regimes, run_regime, runnable
 
@@ -49,21 +50,32 @@ def check_operator(
         yield Check("FAILED", "cases", f"{', '.join(without)} has none: nothing can be checked; add a row to 'cases'")
         return
     cases = runnable(operators)
-    yield _checked("shapes", lambda: _shapes(cases))
+    found = _checked("shapes", lambda: _shapes(cases))
+    yield found
+    if found.state == "FAILED":  # all others would fail for the same reason
+        return
     yield _checked("gradient rule", lambda: _gradients(operators))
     try:
         every = regimes(cases)
     except DeeployError as error:
         yield Check("FAILED", "lowering", str(error))
         return
-    yield _checked("deterministic", lambda: _deterministic(cases, every[0], target, folder / "emit"))
+    found = _checked("deterministic", lambda: _deterministic(cases, every[0], target, folder / "emit"))
+    yield found
+    if found.state == "FAILED":
+        return
     for number, regime in enumerate(every):
         place = folder / f"host{number}"
         yield _checked(regime.name, lambda regime=regime, place=place: _judged(run_regime(cases, regime, host, target, place)))
     if isinstance(gvsoc, str):
         yield Check("skipped", "on gvsoc", gvsoc)
         plain = replace(every[0], splits=("none",))
-        yield from _cycles(cases, prepare(cases, plain, target, folder / "plain"), None, target)
+        try:
+            ready = prepare(cases, plain, target, folder / "plain")
+        except DeeployError as error:
+            yield Check("FAILED", "cycles", str(error))
+        else:
+            yield from _cycles(cases, ready, None, target)
         return
     measured: list[Outcome] = []
 
@@ -83,8 +95,8 @@ def _checked(name: str, check: Callable[[], tuple[State, str]]) -> Check:
     """What a check says; an error that it raises is a failure with its message."""
     try:
         state, said = check()
-    except DeeployError as error:
-        state, said = "FAILED", str(error)
+    except Exception as error:  # operators are other people's code
+        state, said = "FAILED", str(error) if isinstance(error, DeeployError) else raised(error)
     return Check(state, name, said)
 
 

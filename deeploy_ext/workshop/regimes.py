@@ -24,8 +24,9 @@ from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.operators.spec import Operator
 from deeploy_ext.planning.check import check_plan
 from deeploy_ext.planning.nest import kernels_of, loops_to_split, nests_of
+from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.plan import Plan
-from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.planner import make_plan
 from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.target import Target
 

@@ -38,6 +38,10 @@ def _shape(*extents: int) -> onnx.TensorProto:
     return numpy_helper.from_array(np.array(extents, np.int64), "shape")
 
 
+def _rounding_up() -> onnx.ModelProto:
+    return one("AveragePool", IMAGE, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, count_include_pad=1)
+
+
 CASES: tuple[Case, ...] = (
     _case("unknown attribute", _set(1, "slope", 0.5), "act (Relu)", "'slope'", "not supported"),
     _case("attribute of wrong type", _set(0, "alpha", 2), "first (Gemm)", "'alpha'", "not float"),
@@ -45,7 +49,7 @@ CASES: tuple[Case, ...] = (
     _case("Gemm of shapes that do not match", lambda: changed(_mismatch), "last (Gemm)", "(3, 6)"),
     _case("Relu of two operands", lambda: changed(lambda m: m.graph.node[1].input.append("w1")), "act (Relu)", "2 inputs"),
     _case("Relu of nothing", lambda: changed(lambda m: m.graph.node[1].ClearField("input")), "act (Relu)", "missing"),
-    _conv("with automatic padding", "auto_pad", auto_pad="SAME_UPPER"),
+    _conv("with unknown automatic padding", "auto_pad", auto_pad="SAME"),
     _conv("with groups that do not divide", "group", group=3),
     _conv("with zero stride", "strides", strides=[0, 1]),
     _conv("with negative pads", "pads", pads=[-1, 0, 0, 0]),
@@ -60,7 +64,7 @@ CASES: tuple[Case, ...] = (
     _case("Flatten beyond the rank", lambda: one("Flatten", IMAGE, axis=7), "node (Flatten)", "axis"),
     _case("ReduceSum beyond the rank", lambda: one("ReduceSum", IMAGE, _axes(9)), "node (ReduceSum)", "axis"),
     _case("Add of shapes that do not match", lambda: one("Add", IMAGE, weight("w", 3)), "node (Add)", "(3,)"),
-    _case("AveragePool that rounds up", lambda: one("AveragePool", IMAGE, kernel_shape=[2, 2], ceil_mode=1), "AveragePool"),
+    _case("AveragePool that rounds up and counts pads", _rounding_up, "AveragePool", "ceil_mode=1 with count_include_pad=1"),
     _case("GlobalAveragePool of no image", lambda: one("Flatten", IMAGE), "pool (GlobalAveragePool)"),
 )
 

@@ -11,7 +11,8 @@ from typing import Any
 from bad_case import OUTPUTS, Case
 
 from deeploy_ext.graph.lower import lower
-from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.options import PlanOptions
+from deeploy_ext.planning.planner import make_plan
 from deeploy_ext.planning.schedule import scheduled
 from support import FIXED_L1, GAP9, task_of
 

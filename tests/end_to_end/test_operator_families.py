@@ -99,6 +99,20 @@ def powers() -> onnx.ModelProto:
     return known(model, **numbers, axes=np.array([-1]), numbers=np.array([2, 0, 2]))
 
 
+def frames() -> onnx.ModelProto:
+    """Images framed by their own elements, pooled in windows beyond the border, and more parts than one node puts together."""
+    net = NetworkBuilder(6)
+    x = net.input("image", (2, 2, 5, 4))
+    for number, mode in enumerate(("reflect", "edge", "wrap")):
+        x = net.node("Pad", mode, [x, "pads"], mode=mode)
+        x = net.node("Conv", f"conv{number}", [x, net.weight(f"w{number}", (2, 2, 3, 3), 18)])
+    x = net.node("AveragePool", "mean", [x], kernel_shape=[2, 3], strides=[2, 2], ceil_mode=1)
+    scales = [net.initializer(f"scale{number}", np.array([0.5 + number / 10])) for number in range(11)]
+    x = net.node("Concat", "all", [net.node("Mul", f"part{n}", [x, scale]) for n, scale in enumerate(scales)], axis=1)
+    model = net.model("frames", net.dense("classifier", net.node("Flatten", "flat", [x]), (132, 3)), [2, 3])
+    return known(model, pads=np.array([0, 0, 1, 1, 0, 0, 1, 1]))
+
+
 def task_of(model: onnx.ModelProto, folder: Path) -> TrainingTask:
     file = folder / "model.onnx"
     onnx.save(model, file)
@@ -109,7 +123,7 @@ def task_of(model: onnx.ModelProto, folder: Path) -> TrainingTask:
 
 
 @pytest.mark.parametrize("regime", [pytest.param("whole", marks=pytest.mark.slow), "tiles"])
-@pytest.mark.parametrize("network", [attention, lines, powers], ids=lambda network: network.__name__)
+@pytest.mark.parametrize("network", [attention, lines, powers, frames], ids=lambda network: network.__name__)
 def test_networks_train(network: Any, regime: str, tmp_path: Path) -> None:
     task = task_of(network(), tmp_path)
     if regime != "whole":

@@ -29,7 +29,7 @@ def _combinations() -> Iterator[Any]:
             yield pytest.param(flags, l1, id=name, marks=pytest.mark.slow if len(flags) == 1 else ())
 
 
-@pytest.mark.parametrize(("flags", "l1"), _combinations())
+@pytest.mark.parametrize(("flags", "l1"), list(_combinations()))
 def test_resnet8_trains(flags: dict[str, Any], l1: int | None, tmp_path: Path) -> None:
     task = task_of("ResNet8")
     result = trained(task, tmp_path, l1=l1, **flags)

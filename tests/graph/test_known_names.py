@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from deeploy_ext.errors import BadInputError
+from deeploy_ext.graph.load import LoadOptions, load
 from deeploy_ext.graph.normalise import normalise
 from deeploy_ext.graph.opset import to_opset
+from deeploy_ext.operators import registry
 from deeploy_ext.operators.spec import MICROSOFT, ONNX, OWN
+from deeploy_ext.training.task import ForwardNetwork
 
 
 def graph_of(nodes: list[onnx.NodeProto], shapes: dict[str, tuple[int, ...]], output: str, opset: int = 21) -> ir.Graph:
@@ -50,6 +54,39 @@ def test_other_names_and_domains(node: onnx.NodeProto, known: tuple[str, str], a
     graph = graph_of([node], {"x": (2, 3), "one": ()}, "y")
     assert names(graph) == [known]
     assert {name: value.value for name, value in next(iter(graph)).attributes.items()} == attributes
+
+
+def own_model(folder: Path, op_type: str, domain: str, *functions: onnx.FunctionProto, **attributes: Any) -> ir.Graph:
+    """The loaded graph of a user's model with a node of some domain before a dense layer."""
+    nodes = [
+        helper.make_node(op_type, ["x"], ["h"], "act", domain=domain, **attributes),
+        helper.make_node("Gemm", ["h", "w"], ["y"], "head"),
+    ]
+    weight = numpy_helper.from_array(np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3), "w")
+    inputs, outputs = ([helper.make_tensor_value_info(n, TensorProto.FLOAT, s)] for n, s in (("x", (2, 4)), ("y", (2, 3))))
+    opsets = [helper.make_opsetid(name, version) for name, version in {"": 17, domain: 17 if domain == "" else 1}.items()]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [weight])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=8), folder / "m.onnx")
+    network = load(str(folder / "m.onnx"), LoadOptions(loss="mse"))
+    assert isinstance(network, ForwardNetwork)
+    return network.model.graph
+
+
+@pytest.mark.parametrize(("op_type", "domain"), [("Gelu", MICROSOFT), ("FastGelu", MICROSOFT), ("Swish", ONNX), ("Relu", OWN)])
+def test_users_models_with_names_of_the_shared_domains(op_type: str, domain: str, tmp_path: Path) -> None:
+    first, _ = names(own_model(tmp_path, op_type, domain))
+    assert first in registry()
+
+
+@pytest.mark.parametrize("domain", ["acme", "ai.onnx.contrib", "com.microsoft.nhwc"])
+def test_a_name_of_another_domain_is_that_domains_own(domain: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match=f"unsupported operators: {domain}::Relu"):
+        graph_of([helper.make_node("Relu", ["x"], ["y"], "act", domain=domain)], {"x": (2, 3)}, "y")
+    with pytest.raises(BadInputError, match=f"unsupported operators: {domain}::Relu"):
+        own_model(tmp_path, "Relu", domain)
+    meaning = [helper.make_node("Neg", ["a"], ["b"])]
+    function = helper.make_function(domain, "Relu", ["a"], ["b"], meaning, [helper.make_opsetid("", 17)])
+    assert names(own_model(tmp_path, "Relu", domain, function)) == [(ONNX, "Neg"), (ONNX, "Gemm")]
 
 
 @pytest.mark.parametrize("opset", [13, 21])

@@ -10,8 +10,9 @@ from deeploy_ext.errors import BadInputError, InfeasibleError
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.planning.allocation import Request, pack
 from deeploy_ext.planning.code_size import code_bytes
+from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.plan import Plan
-from deeploy_ext.planning.planner import PlanOptions, make_plan
+from deeploy_ext.planning.planner import make_plan
 from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.steps import Flow
 from deeploy_ext.training.network import NetworkBuilder

@@ -16,7 +16,9 @@ from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Call, Program, root
 from deeploy_ext.operators.spec import Invocation, Operator, TensorType
 from deeploy_ext.planning.check import PlanError, check_plan
-from deeploy_ext.planning.schedule import in_order, live_peak, scheduled
+from deeploy_ext.planning.schedule import in_order, scheduled, scheduled_steps
+from deeploy_ext.planning.schedule import live_peak as peak_of_steps
+from deeploy_ext.planning.steps import Flow, ordered, single_steps
 from support import planned, task_of
 
 
@@ -32,6 +34,10 @@ class Anything(Operator):
 
 
 ANYTHING = Anything()
+
+
+def live_peak(program: Program) -> int:
+    return peak_of_steps(Flow(program), single_steps(program))
 
 
 @dataclass
@@ -120,6 +126,24 @@ def test_an_order_is_right_no_worse_than_the_given_one_and_always_the_same(progr
     assert live_peak(made) <= live_peak(program)
     assert scheduled(program) == made
     assert in_order(program, [(call.entry, call.name) for call in made.calls]) == made
+
+
+@settings(max_examples=100, deadline=None)
+@given(programs(12), st.data())
+def test_steps_of_several_nodes_keep_their_dependences_and_need_no_more_memory(program: Program, data: st.DataObject) -> None:
+    program = scheduled(program)
+    flow, steps = Flow(program), single_steps(program)
+    needed = flow.dependencies()
+    for _ in range(data.draw(st.integers(0, 4))):
+        pair = data.draw(st.sets(st.integers(0, len(steps) - 1), max_size=2))
+        joined = tuple(sorted((call for place in pair for call in steps[place]), key=flow.index))
+        rest = [step for place, step in enumerate(steps) if place not in pair]
+        steps = (ordered([*rest, joined], flow, needed) if joined else None) or steps
+    made = scheduled_steps(flow, steps)
+    assert sorted(made, key=str) == sorted(steps, key=str)
+    assert peak_of_steps(flow, made) <= peak_of_steps(flow, steps)
+    at = {flow.index(call): place for place, step in enumerate(made) for call in step}
+    assert all(at[i] <= at[later] for later, before in enumerate(needed) for i in before)
 
 
 @settings(max_examples=40, deadline=None)

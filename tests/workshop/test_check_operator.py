@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,22 @@ def test_a_missing_gradient(relu: Relu, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_shapes_that_onnx_infers_otherwise(relu: Relu, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Relu, "infer", lambda self, call: (TensorType(call["x"].dtype, call["x"].shape[::-1]),))
-    found = next(check_operator([relu], HostEngine(), "not here", GAP9, tmp_path))
+    (found,) = check_operator([relu], HostEngine(), "not here", GAP9, tmp_path)  # nothing else can be said then
     assert (found.state, found.name) == ("FAILED", "shapes") and "ONNX infers" in found.said
+
+
+def test_a_missing_template(relu: Relu, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Relu, "template", "Nowhere")
+    *fine, found = check_operator([relu], HostEngine(), "not here", GAP9, tmp_path)
+    assert {one.state for one in fine} == {"ok"}
+    assert found.state == "FAILED" and "operator Relu has no template" in found.said and "Nowhere.c.mako; add it" in found.said
+
+
+def test_what_an_operator_raises_is_a_failed_check(relu: Relu, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Relu, "gradient", lambda *_: 1 / 0)
+    shapes, found, after = islice(check_operator([relu], HostEngine(), "not here", GAP9, tmp_path), 3)
+    assert found.name == "gradient rule" and found.state == "FAILED" and "ZeroDivisionError" in found.said
+    assert (shapes.state, after.state) == ("ok", "ok")
 
 
 def test_a_wrong_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 from deeploy_ext.cli import main
+from support import emitted, planned, task_of
 
 KERNEL = """\
 /* the same as Relu_main(int), element by element */
@@ -48,6 +51,36 @@ def test_where_another_kernel_first_differs(kernel: Path, capsys: pytest.Capture
     assert run("--override", "relu=mine.c") == 1
     said = capsys.readouterr().out
     assert "first node 'relu', 'relu_out'[0, " in said and "0 before, -1 now" in said
+
+
+BODY = re.compile(r"^static void ((\w+?)_\w+)_\d+\(const net_tile_t.*?^}", re.MULTILINE | re.DOTALL)
+"""A generated body: its stem, and the operator."""
+
+
+def copies(dump: Path) -> list[str]:
+    """Options that override every operator of a dump by its own bodies, as they stand there, where each of them is one."""
+    text = (dump / "c" / "net.c").read_text()
+    found: dict[str, list[re.Match[str]]] = defaultdict(list)
+    for body in BODY.finditer(text):
+        found[body[2]].append(body)
+    options: list[str] = []
+    for operator, bodies in found.items():
+        if len({body[1] for body in bodies}) == len(bodies):
+            file = dump / f"{operator}.c"
+            file.write_text("\n\n".join(body[0] for body in bodies) + "\n")
+            options += ["--override", f"{operator}={file}"]
+    return options
+
+
+def test_generated_bodies_of_every_operator_as_they_stand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bodies with phases, team kernels, and of nodes that another operator runs in inference."""
+    task = task_of("TinyCNN", steps=1)
+    emitted(task, planned(task, promote=True, double_buffer=True, groups="single"), tmp_path)
+    options = copies(tmp_path)
+    names = {option.partition("=")[0] for option in options[1::2]}
+    assert {"BatchNormInternal", "BatchNormalization", "BatchNormalizationGrad", "ConvGradX", "SGD", "Add"} <= names
+    assert main(["-t", "TinyCNN", "--promote", "--db", "--engine", "host", "-q", "--steps", "1", *options]) == 0
+    assert "tensors of every mini-batch are byte-identical" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

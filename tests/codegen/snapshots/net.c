@@ -12,24 +12,24 @@
 
 const net_tensor_t net_tensors[NET_TENSOR_COUNT] = {
     {"image", NET_DATA, NET_L2, 1808, 704},
-    {"labels", NET_DATA, NET_L2, 5520, 4},
-    {"loss", NET_LOSS, NET_L2, 5528, 4},
-    {"conv1_weight", NET_PARAMETER, NET_L2, 4432, 360},
-    {"bn1_scale", NET_PARAMETER, NET_L2, 5352, 20},
-    {"bn1_bias", NET_PARAMETER, NET_L2, 5280, 20},
+    {"labels", NET_DATA, NET_L2, 3552, 4},
+    {"loss", NET_LOSS, NET_L2, 3560, 4},
+    {"conv1_weight", NET_PARAMETER, NET_L2, 2512, 360},
+    {"bn1_scale", NET_PARAMETER, NET_L2, 3432, 20},
+    {"bn1_bias", NET_PARAMETER, NET_L2, 3360, 20},
     {"conv2_weight", NET_PARAMETER, NET_L2, 0, 900},
-    {"classifier_weight", NET_PARAMETER, NET_L2, 5152, 60},
-    {"classifier_bias", NET_PARAMETER, NET_L2, 5472, 12},
-    {"conv1_weight", NET_GRADIENT, NET_L2, 4792, 360},
-    {"bn1_scale", NET_GRADIENT, NET_L2, 5376, 20},
-    {"bn1_bias", NET_GRADIENT, NET_L2, 5304, 20},
+    {"classifier_weight", NET_PARAMETER, NET_L2, 3232, 60},
+    {"classifier_bias", NET_PARAMETER, NET_L2, 3504, 12},
+    {"conv1_weight", NET_GRADIENT, NET_L2, 2872, 360},
+    {"bn1_scale", NET_GRADIENT, NET_L2, 3456, 20},
+    {"bn1_bias", NET_GRADIENT, NET_L2, 3384, 20},
     {"conv2_weight", NET_GRADIENT, NET_L2, 904, 900},
-    {"classifier_weight", NET_GRADIENT, NET_L2, 5216, 60},
-    {"classifier_bias", NET_GRADIENT, NET_L2, 5488, 12},
-    {"bn1_mean", NET_STATE, NET_L2, 5328, 20},
-    {"bn1_var", NET_STATE, NET_L2, 5400, 20},
-    {"loss_grad/one", NET_CONSTANT, NET_L2, 5536, 4},
-    {"infer/classifier_out", NET_PREDICTION, NET_L2, 5504, 12},
+    {"classifier_weight", NET_GRADIENT, NET_L2, 3296, 60},
+    {"classifier_bias", NET_GRADIENT, NET_L2, 3520, 12},
+    {"bn1_mean", NET_STATE, NET_L2, 3408, 20},
+    {"bn1_var", NET_STATE, NET_L2, 3480, 20},
+    {"loss_grad/one", NET_CONSTANT, NET_L2, 3568, 4},
+    {"infer/classifier_out", NET_PREDICTION, NET_L2, 3536, 12},
 };
 
 /* ---- kernels --------------------------------------------------------------------------------------------------- */
@@ -827,8 +827,8 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_0 = {{2, 2, 3, -1, false, false, false, false, 7432, 468}, {{Conv_main_pad_1, NET_TEAM, 0, {0}}, {Conv_main_blocked_1, NET_TEAM, 0, {0}}}, {
     {1808, 704, {0}, {862}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: image */,
-    {4432, 360, {0}, {906}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* W: conv1_weight */,
-    {2512, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: conv1_out */,
+    {2512, 360, {0}, {906}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* W: conv1_weight */,
+    {3576, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: conv1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_0 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 1}, {0, 3}, {0, 3}}, true, false, 0, {
     {0, {0, 0, 0, 0}, {1, 1, 11, 8}, {88, 88, 8, 1}, true}, {0, {0, 0, 0, 0}, {5, 1, 3, 3}, {9, 9, 3, 1}, true},
@@ -841,16 +841,16 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[14]
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[4]; net_block_t blocks[10]; } work_1 = {{4, 3, 10, -1, true, false, false, true, 0, 0}, {{BatchNormInternal_mean_1, 0, 0, {0}}, {BatchNormInternal_variance_1, 0, 0, {0}}, {BatchNormInternal_normalise_1, 2, 0, {0}}, {Relu_main_1, NET_FLAT, 0, {5, 5}}}, {
-    {2512, 480, {0}, {802}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_KEPT, true, false} /* X of node 1: conv1_out */,
-    {5352, 20, {0}, {1017}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale of node 1: bn1_scale */,
-    {5280, 20, {0}, {1014}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* B of node 1: bn1_bias */,
-    {5328, 20, {0}, {1011}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* mean of node 1: bn1_mean */,
-    {5400, 20, {0}, {1008}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* var of node 1: bn1_var */,
-    {2992, 480, {0}, {948}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, false, true} /* Y of node 1, x of node 2, y of node 2: relu1_out */,
-    {5328, 20, {0}, {945}, 10, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* running_mean of node 1: bn1_mean_next */,
-    {5400, 20, {0}, {942}, 11, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* running_var of node 1: bn1_var_next */,
-    {5448, 20, {0}, {939}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* saved_mean of node 1: bn1/saved_mean */,
-    {5424, 20, {0}, {936}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* saved_inv_std of node 1: bn1/saved_inv_std */,
+    {3576, 480, {0}, {802}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_KEPT, true, false} /* X of node 1: conv1_out */,
+    {3432, 20, {0}, {1017}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale of node 1: bn1_scale */,
+    {3360, 20, {0}, {1014}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* B of node 1: bn1_bias */,
+    {3408, 20, {0}, {1011}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* mean of node 1: bn1_mean */,
+    {3480, 20, {0}, {1008}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* var of node 1: bn1_var */,
+    {4056, 480, {0}, {948}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, false, true} /* Y of node 1, x of node 2, y of node 2: relu1_out */,
+    {3408, 20, {0}, {945}, 10, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* running_mean of node 1: bn1_mean_next */,
+    {3480, 20, {0}, {942}, 11, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* running_var of node 1: bn1_var_next */,
+    {5520, 20, {0}, {939}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* saved_mean of node 1: bn1/saved_mean */,
+    {5496, 20, {0}, {936}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* saved_inv_std of node 1: bn1/saved_inv_std */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[10]; } tile_1 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
@@ -865,9 +865,9 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_2 = {{2, 2, 3, -1, false, false, false, false, 7448, 384}, {{Conv_main_pad_2, NET_TEAM, 0, {0}}, {Conv_main_blocked_2, NET_TEAM, 0, {0}}}, {
-    {2992, 480, {0}, {907}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: relu1_out */,
+    {4056, 480, {0}, {907}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: relu1_out */,
     {0, 900, {0}, {862}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
-    {3472, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: conv2_out */,
+    {4536, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: conv2_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_2 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
     {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {5, 2, 3, 3}, {18, 9, 3, 1}, true},
@@ -881,8 +881,8 @@ static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[7];
 static const struct { net_work_t head; net_phase_t phases[3]; net_block_t blocks[4]; } work_3 = {{3, 3, 4, -1, true, false, false, false, 0, 0}, {{Add_main_1, NET_FLAT, 1, {2, 2, 3}}, {Relu_main_2, NET_FLAT, 0, {0, 2}}, {GlobalAveragePool_main_1, 0, 0, {0}}}, {
     {6472, 480, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* y of node 2, X of node 3: relu2_out */,
     {6448, 20, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* Y of node 3: pool_out */,
-    {3472, 480, {0}, {929}, 3, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, true, false} /* A of node 1, C of node 1, x of node 2: conv2_out */,
-    {2992, 480, {0}, {869}, 5, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AT_TURN, true, false} /* B of node 1: relu1_out */,
+    {4536, 480, {0}, {929}, 3, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, true, false} /* A of node 1, C of node 1, x of node 2: conv2_out */,
+    {4056, 480, {0}, {869}, 5, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AT_TURN, true, false} /* B of node 1: relu1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_3 = {{{0, 5}, {0, 24}}, true, true, 0, {
     {0, {0, 0}, {5, 24}, {24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0, 0}, {5, 24}, {24, 1}, true},
@@ -895,8 +895,8 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[8];
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_4 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{Gemm_main_vector_1, NET_TEAM, 0, {0}}}, {
     {6448, 20, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: pool_flat_out */,
-    {5152, 60, {0}, {1012}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
-    {5472, 12, {0}, {1010}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* C: classifier_bias */,
+    {3232, 60, {0}, {1012}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
+    {3504, 12, {0}, {1010}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* C: classifier_bias */,
     {6416, 12, {0}, {0}, 6, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* Y: classifier_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_4 = {{{0, 1}, {0, 3}, {0, 5}}, true, true, 0, {
@@ -909,8 +909,8 @@ static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6];
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_5 = {{2, 2, 4, -1, true, false, false, true, 0, 0}, {{SoftmaxCrossEntropyLoss_log_softmax_1, NET_ALONE, 0, {0}}, {SoftmaxCrossEntropyLoss_loss_1, NET_ALONE, 0, {0}}}, {
     {6416, 12, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* scores: classifier_out */,
-    {5520, 4, {0}, {869}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* labels: labels */,
-    {5528, 4, {0}, {870}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* output: loss */,
+    {3552, 4, {0}, {869}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* labels: labels */,
+    {3560, 4, {0}, {870}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* output: loss */,
     {6432, 12, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* log_prob: loss/SoftmaxCrossEntropyLoss/log_prob */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_5 = {{{0, 1}, {0, 3}}, true, true, 0, {
@@ -923,11 +923,11 @@ static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[9];
     {1, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[6]; } work_6 = {{2, 1, 6, -1, true, false, true, true, 0, 0}, {{SoftmaxCrossEntropyLossGrad_main_1, NET_ALONE, 0, {0}}, {InPlaceAccumulatorV2_main_1, NET_FLAT, 0, {4, 4, 3, 5}}}, {
-    {5536, 4, {0}, {1017}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* dY of node 1: loss_grad/one */,
+    {3568, 4, {0}, {1017}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* dY of node 1: loss_grad/one */,
     {6432, 12, {0}, {0}, 1, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* log_prob of node 1: loss/SoftmaxCrossEntropyLoss/log_prob */,
-    {5520, 4, {0}, {869}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* label of node 1: labels */,
+    {3552, 4, {0}, {869}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* label of node 1: labels */,
     {6416, 12, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* d_scores of node 1, value of node 2: classifier_out_grad */,
-    {5488, 12, {0}, {1018}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 2, buffer_out of node 2: classifier_bias_grad.accumulation.buffer */,
+    {3520, 12, {0}, {1018}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 2, buffer_out of node 2: classifier_bias_grad.accumulation.buffer */,
     {6400, 1, {0}, {0}, 8, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset of node 2: reset */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[6]; } tile_6 = {{{0, 1}, {0, 3}}, true, true, 0, {
@@ -943,7 +943,7 @@ static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks
     {6416, 12, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A of node 1: classifier_out_grad */,
     {6448, 20, {0}, {0}, 2, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* B of node 1: pool_flat_out */,
     {0, 60, {0}, {878}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, false, false} /* Y of node 1, value of node 2: classifier_weight_grad */,
-    {5216, 60, {0}, {870}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 2, buffer_out of node 2: classifier_weight_grad.accumulation.b... */,
+    {3296, 60, {0}, {870}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 2, buffer_out of node 2: classifier_weight_grad.accumulation.b... */,
     {6400, 1, {0}, {0}, 8, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset of node 2: reset */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[5]; } tile_7 = {{{0, 3}, {0, 5}, {0, 1}}, true, true, 0, {
@@ -956,7 +956,7 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[6];
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_8 = {{1, 1, 3, -1, true, false, false, true, 0, 0}, {{Gemm_main_vector_3, NET_TEAM, 0, {0}}}, {
     {6416, 12, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: classifier_out_grad */,
-    {5152, 60, {0}, {1012}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
+    {3232, 60, {0}, {1012}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
     {6432, 20, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, false, true} /* Y: pool_flat_out_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_8 = {{{0, 1}, {0, 5}, {0, 3}}, true, true, 0, {
@@ -968,7 +968,7 @@ static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[6];
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_9 = {{2, 1, 3, -1, true, false, false, true, 0, 0}, {{GlobalAveragePoolGrad_main_1, 1, 0, {0}}, {ReluGrad_main_1, NET_FLAT, 0, {1, 1, 2}}}, {
     {6432, 20, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* dY of node 1: pool_out_grad */,
-    {3472, 480, {0}, {869}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, false, true} /* dX of node 1, dy of node 2, dx of node 2: add_out_grad */,
+    {4536, 480, {0}, {869}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, false, true} /* dX of node 1, dy of node 2, dx of node 2: add_out_grad */,
     {6472, 480, {0}, {0}, 4, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* y of node 2: relu2_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_9 = {{{0, 5}, {0, 24}}, true, true, 0, {
@@ -982,9 +982,9 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[12]
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {6, -1, {-1, -1}}, {4, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_10 = {{2, 2, 3, -1, false, false, false, false, 6744, 384}, {{ConvGradX_main_pad_1, NET_TEAM, 0, {0}}, {ConvGradX_main_blocked_1, NET_TEAM, 0, {0}}}, {
-    {3472, 480, {0}, {891}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* dY: add_out_grad */,
+    {4536, 480, {0}, {891}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* dY: add_out_grad */,
     {0, 900, {0}, {975}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
-    {3952, 480, {0}, {915}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* dX: conv2_grad/ConvGrad.0 */,
+    {5016, 480, {0}, {915}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* dX: conv2_grad/ConvGrad.0 */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_10 = {{{0, 1}, {0, 1}, {0, 5}, {0, 6}, {0, 4}, {0, 2}, {0, 3}, {0, 3}}, true, false, 0, {
     {0, {0, 0, 0, 0}, {1, 2, 6, 4}, {48, 24, 4, 1}, true}, {0, {0, 0, 0, 0}, {2, 5, 3, 3}, {45, 9, 3, 1}, true},
@@ -995,18 +995,18 @@ static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[3];
     {120, -1, {-1, -1}}, {120, -1, {-1, -1}}, {120, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_11 = {{1, 1, 3, -1, true, false, false, false, 0, 0}, {{Add_main_2, NET_FLAT, 0, {2, 0, 1}}}, {
-    {3472, 480, {0}, {802}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AT_TURN, true, false} /* A: add_out_grad */,
-    {3952, 480, {0}, {922}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* B: conv2_grad/ConvGrad.0 */,
-    {3952, 480, {0}, {862}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* C: relu1_out_grad */,
+    {4536, 480, {0}, {802}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AT_TURN, true, false} /* A: add_out_grad */,
+    {5016, 480, {0}, {922}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* B: conv2_grad/ConvGrad.0 */,
+    {5016, 480, {0}, {862}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* C: relu1_out_grad */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_11 = {{{0, 120}}, true, true, 0, {
     {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true}, {0, {0}, {120}, {1}, true},
 }};
 /* step: 'relu1_grad/ReluGrad' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[3]; } work_12 = {{1, 1, 3, -1, true, false, false, true, 0, 0}, {{ReluGrad_main_2, NET_FLAT, 0, {2, 0, 1}}}, {
-    {3952, 480, {0}, {862}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* dy: relu1_out_grad */,
-    {2992, 480, {0}, {802}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AT_TURN, true, false} /* y: relu1_out */,
-    {3952, 480, {0}, {922}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* dx: bn1_out_grad */,
+    {5016, 480, {0}, {862}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_KEPT, true, false} /* dy: relu1_out_grad */,
+    {4056, 480, {0}, {802}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AT_TURN, true, false} /* y: relu1_out */,
+    {5016, 480, {0}, {922}, 2, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* dx: bn1_out_grad */,
 }};
 /* step: 'bn1_grad/BatchNormalizationGrad' + 'bn1_scale_grad/InPlaceAccumulatorV2' + 'bn1_bias_grad/InPlaceAccumulatorV2' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[17]; } shape_12 = {{1, {0}, 3, 0, 17, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
@@ -1015,17 +1015,17 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[17]
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[4]; net_block_t blocks[11]; } work_13 = {{4, 2, 11, -1, true, false, true, true, 0, 0}, {{BatchNormalizationGrad_sums_1, 0, 0, {0}}, {BatchNormalizationGrad_apply_1, 2, 0, {0}}, {InPlaceAccumulatorV2_main_1, NET_FLAT, 1, {8, 8, 6, 9}}, {InPlaceAccumulatorV2_main_2, NET_FLAT, 0, {10, 10, 7, 9}}}, {
-    {3952, 480, {0}, {922}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_KEPT, true, false} /* dY of node 1: bn1_out_grad */,
-    {2512, 480, {0}, {802}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AT_TURN, true, false} /* X of node 1: conv1_out */,
-    {5352, 20, {0}, {982}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale of node 1: bn1_scale */,
-    {5448, 20, {0}, {985}, 7, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* saved_mean of node 1: bn1/saved_mean */,
-    {5424, 20, {0}, {988}, 8, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* saved_inv_std of node 1: bn1/saved_inv_std */,
-    {3952, 480, {0}, {862}, 9, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, false, true} /* dX of node 1: conv1_out_grad */,
+    {5016, 480, {0}, {922}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_KEPT, true, false} /* dY of node 1: bn1_out_grad */,
+    {3576, 480, {0}, {802}, 3, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AT_TURN, true, false} /* X of node 1: conv1_out */,
+    {3432, 20, {0}, {982}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale of node 1: bn1_scale */,
+    {5520, 20, {0}, {985}, 7, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* saved_mean of node 1: bn1/saved_mean */,
+    {5496, 20, {0}, {988}, 8, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* saved_inv_std of node 1: bn1/saved_inv_std */,
+    {5016, 480, {0}, {862}, 9, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, false, true} /* dX of node 1: conv1_out_grad */,
     {0, 20, {0}, {997}, 12, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, false} /* dscale of node 1, value of node 2: bn1_scale_grad */,
     {0, 20, {0}, {1000}, 13, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, false} /* dB of node 1, value of node 3: bn1_bias_grad */,
-    {5376, 20, {0}, {991}, 14, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 2, buffer_out of node 2: bn1_scale_grad.accumulation.buffer */,
+    {3456, 20, {0}, {991}, 14, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 2, buffer_out of node 2: bn1_scale_grad.accumulation.buffer */,
     {6400, 1, {0}, {0}, 15, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset of node 2, reset of node 3: reset */,
-    {5304, 20, {0}, {994}, 16, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 3, buffer_out of node 3: bn1_bias_grad.accumulation.buffer */,
+    {3384, 20, {0}, {994}, 16, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, true} /* buffer of node 3, buffer_out of node 3: bn1_bias_grad.accumulation.buffer */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[11]; } tile_12 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true},
@@ -1042,9 +1042,9 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[13]
     {1, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_14 = {{2, 2, 4, 3, false, false, true, false, 7400, 504}, {{ConvGradW_main_pad_1, NET_TEAM, 0, {0}}, {ConvGradW_main_blocked_1, NET_TEAM, 0, {0}}}, {
-    {3952, 480, {0}, {895}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x40, NET_AFTER, true, false} /* dY of node 1: conv1_out_grad */,
+    {5016, 480, {0}, {895}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x40, NET_AFTER, true, false} /* dY of node 1: conv1_out_grad */,
     {1808, 704, {0}, {847}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x40, NET_AFTER, true, false} /* X of node 1: image */,
-    {4792, 360, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AT_TURN, true, true} /* dW of node 1, value of node 2, buffer of node 2, buffer_out of node 2: conv1_weight_grad.accumulation.buffer */,
+    {2872, 360, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AT_TURN, true, true} /* dW of node 1, value of node 2, buffer of node 2, buffer_out of node 2: conv1_weight_grad.accumulation.buffer */,
     {6400, 1, {0}, {0}, 12, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset of node 2: reset */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_13 = {{{0, 1}, {0, 5}, {0, 2}, {0, 3}, {0, 3}, {0, 1}, {0, 3}, {0, 4}}, true, false, 0, {
@@ -1060,8 +1060,8 @@ static const struct { net_shape_t head; net_loop_t loops[8]; net_axis_t axes[13]
     {1, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[4]; } work_15 = {{2, 2, 4, 3, false, false, true, false, 6744, 384}, {{ConvGradW_main_pad_2, NET_TEAM, 0, {0}}, {ConvGradW_main_blocked_2, NET_TEAM, 0, {0}}}, {
-    {3472, 480, {0}, {891}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AT_TURN, true, false} /* dY of node 1: add_out_grad */,
-    {2992, 480, {0}, {996}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_EARLY, true, false} /* X of node 1: relu1_out */,
+    {4536, 480, {0}, {891}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AT_TURN, true, false} /* dY of node 1: add_out_grad */,
+    {4056, 480, {0}, {996}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_EARLY, true, false} /* X of node 1: relu1_out */,
     {904, 900, {0}, {951}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x4, NET_AT_TURN, true, true} /* dW of node 1, value of node 2, buffer of node 2, buffer_out of node 2: conv2_weight_grad.accumulation.buffer */,
     {6400, 1, {0}, {0}, 12, NET_L1, NET_DIRECT, 1, 1, 0, 0x0, NET_AFTER, true, false} /* reset of node 2: reset */,
 }};
@@ -1074,10 +1074,10 @@ static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4];
     {90, -1, {-1, -1}}, {90, -1, {-1, -1}}, {1, -1, {-1, -1}}, {90, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_16 = {{1, 1, 4, -1, true, false, false, false, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
-    {4432, 360, {0}, {847}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* weight: conv1_weight */,
-    {4792, 360, {0}, {892}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
+    {2512, 360, {0}, {847}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* weight: conv1_weight */,
+    {2872, 360, {0}, {892}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, true, false} /* gradient: conv1_weight_grad.accumulation.buffer */,
     {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
-    {4432, 360, {0}, {802}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: conv1_weight_updated */,
+    {2512, 360, {0}, {802}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: conv1_weight_updated */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_15 = {{{0, 90}}, true, true, 0, {
     {0, {0}, {90}, {1}, true}, {0, {0}, {90}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {90}, {1}, true},
@@ -1087,20 +1087,20 @@ static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4];
     {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_17 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
-    {5352, 20, {0}, {1017}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: bn1_scale */,
-    {5376, 20, {0}, {1014}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
+    {3432, 20, {0}, {1017}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: bn1_scale */,
+    {3456, 20, {0}, {1014}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: bn1_scale_grad.accumulation.buffer */,
     {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
-    {5352, 20, {0}, {1011}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: bn1_scale_updated */,
+    {3432, 20, {0}, {1011}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: bn1_scale_updated */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_16 = {{{0, 5}}, true, true, 0, {
     {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {5}, {1}, true},
 }};
 /* update: 'bn1_bias/SGD' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_18 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
-    {5280, 20, {0}, {802}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: bn1_bias */,
-    {5304, 20, {0}, {805}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
+    {3360, 20, {0}, {802}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: bn1_bias */,
+    {3384, 20, {0}, {805}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: bn1_bias_grad.accumulation.buffer */,
     {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
-    {5280, 20, {0}, {808}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: bn1_bias_updated */,
+    {3360, 20, {0}, {808}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: bn1_bias_updated */,
 }};
 /* update: 'conv2_weight/SGD' */
 static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4]; } shape_17 = {{2, {0}, 1, 1, 4, 0x0, false}, {{225, 120, 2}}, {
@@ -1120,10 +1120,10 @@ static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4];
     {15, -1, {-1, -1}}, {15, -1, {-1, -1}}, {1, -1, {-1, -1}}, {15, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_20 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
-    {5152, 60, {0}, {802}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: classifier_weight */,
-    {5216, 60, {0}, {810}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
+    {3232, 60, {0}, {802}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: classifier_weight */,
+    {3296, 60, {0}, {810}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: classifier_weight_grad.accumulation.b... */,
     {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
-    {5152, 60, {0}, {818}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: classifier_weight_updated */,
+    {3232, 60, {0}, {818}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: classifier_weight_updated */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_18 = {{{0, 15}}, true, true, 0, {
     {0, {0}, {15}, {1}, true}, {0, {0}, {15}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {15}, {1}, true},
@@ -1133,10 +1133,10 @@ static const struct { net_shape_t head; net_loop_t loops[1]; net_axis_t axes[4];
     {3, -1, {-1, -1}}, {3, -1, {-1, -1}}, {1, -1, {-1, -1}}, {3, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_21 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{SGD_main_1, NET_FLAT, 0, {3, 0, 1, 2}}}, {
-    {5472, 12, {0}, {1018}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: classifier_bias */,
-    {5488, 12, {0}, {1016}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
+    {3504, 12, {0}, {1018}, 0, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* weight: classifier_bias */,
+    {3520, 12, {0}, {1016}, 1, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* gradient: classifier_bias_grad.accumulation.buffer */,
     {6408, 4, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, true, false} /* learning_rate: learning_rate */,
-    {5472, 12, {0}, {1014}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: classifier_bias_updated */,
+    {3504, 12, {0}, {1014}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_AFTER, false, true} /* updated: classifier_bias_updated */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[4]; } tile_19 = {{{0, 3}}, true, true, 0, {
     {0, {0}, {3}, {1}, true}, {0, {0}, {3}, {1}, true}, {0, {0}, {1}, {1}, true}, {0, {0}, {3}, {1}, true},
@@ -1144,8 +1144,8 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 /* infer: 'conv1' */
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_22 = {{2, 2, 3, -1, false, false, false, false, 7432, 468}, {{Conv_main_pad_1, NET_TEAM, 0, {0}}, {Conv_main_blocked_1, NET_TEAM, 0, {0}}}, {
     {1808, 704, {0}, {862}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: image */,
-    {4432, 360, {0}, {906}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* W: conv1_weight */,
-    {2512, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: infer/conv1_out */,
+    {2512, 360, {0}, {906}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* W: conv1_weight */,
+    {3576, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: infer/conv1_out */,
 }};
 /* infer: 'bn1' + 'relu1' */
 static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[10]; } shape_20 = {{1, {0}, 3, 0, 10, 0x0, false}, {{5, 5, 1}, {1, 1, 1}, {24, 24, 1}}, {
@@ -1153,12 +1153,12 @@ static const struct { net_shape_t head; net_loop_t loops[3]; net_axis_t axes[10]
     {5, -1, {-1, -1}}, {1, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[6]; } work_23 = {{2, 1, 6, -1, true, false, false, false, 0, 0}, {{BatchNormalization_main_1, 2, 0, {0}}, {Relu_main_1, NET_FLAT, 0, {5, 0}}}, {
-    {2512, 480, {0}, {802}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_KEPT, true, false} /* X of node 1, Y of node 1, x of node 2: infer/conv1_out */,
-    {5352, 20, {0}, {1017}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale of node 1: bn1_scale */,
-    {5280, 20, {0}, {1014}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* B of node 1: bn1_bias */,
-    {5328, 20, {0}, {1011}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* input_mean of node 1: bn1_mean */,
-    {5400, 20, {0}, {1008}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* input_var of node 1: bn1_var */,
-    {2512, 480, {0}, {948}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, false, true} /* y of node 2: infer/relu1_out */,
+    {3576, 480, {0}, {802}, 0, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_KEPT, true, false} /* X of node 1, Y of node 1, x of node 2: infer/conv1_out */,
+    {3432, 20, {0}, {1017}, 3, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* scale of node 1: bn1_scale */,
+    {3360, 20, {0}, {1014}, 4, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* B of node 1: bn1_bias */,
+    {3408, 20, {0}, {1011}, 5, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* input_mean of node 1: bn1_mean */,
+    {3480, 20, {0}, {1008}, 6, NET_L2, NET_DIRECT, 1, 4, 1, 0x0, NET_EARLY, true, false} /* input_var of node 1: bn1_var */,
+    {3576, 480, {0}, {948}, 7, NET_L2, NET_DIRECT, 3, 4, 1, 0x0, NET_AFTER, false, true} /* y of node 2: infer/relu1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[6]; } tile_20 = {{{0, 5}, {0, 1}, {0, 24}}, true, true, 0, {
     {0, {0, 0, 0}, {1, 5, 24}, {120, 24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0}, {5}, {1}, true},
@@ -1166,18 +1166,18 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 }};
 /* infer: 'conv2' */
 static const struct { net_work_t head; net_phase_t phases[2]; net_block_t blocks[3]; } work_24 = {{2, 2, 3, -1, false, false, false, false, 7448, 384}, {{Conv_main_pad_2, NET_TEAM, 0, {0}}, {Conv_main_blocked_2, NET_TEAM, 0, {0}}}, {
-    {2512, 480, {0}, {907}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: infer/relu1_out */,
+    {3576, 480, {0}, {907}, 0, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_AFTER, true, false} /* X: infer/relu1_out */,
     {0, 900, {0}, {862}, 4, NET_L2, NET_DIRECT, 4, 4, 1, 0x20, NET_EARLY, true, false} /* W: conv2_weight */,
-    {2992, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: infer/conv2_out */,
+    {4056, 480, {0}, {802}, 8, NET_L2, NET_DIRECT, 4, 4, 1, 0x0, NET_AFTER, false, true} /* Y: infer/conv2_out */,
 }};
 /* infer: 'add' + 'relu2' + 'pool' */
 static const struct { net_shape_t head; net_loop_t loops[2]; net_axis_t axes[5]; } shape_21 = {{1, {0}, 2, 0, 5, 0x2, false}, {{5, 5, 1}, {24, 24, 1}}, {
     {5, -1, {-1, -1}}, {24, -1, {-1, -1}}, {5, -1, {-1, -1}}, {5, -1, {-1, -1}}, {24, -1, {-1, -1}},
 }};
 static const struct { net_work_t head; net_phase_t phases[3]; net_block_t blocks[3]; } work_25 = {{3, 3, 3, -1, true, false, false, false, 0, 0}, {{Add_main_1, NET_FLAT, 1, {0, 0, 2}}, {Relu_main_1, NET_FLAT, 0, {0, 0}}, {GlobalAveragePool_main_1, 0, 0, {0}}}, {
-    {2992, 480, {0}, {865}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, true, false} /* A of node 1, C of node 1, x of node 2, y of node 2, X of node 3: infer/conv2_out */,
+    {4056, 480, {0}, {865}, 0, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, true, false} /* A of node 1, C of node 1, x of node 2, y of node 2, X of node 3: infer/conv2_out */,
     {6416, 20, {0}, {0}, 2, NET_L1, NET_DIRECT, 1, 4, 0, 0x0, NET_AFTER, false, true} /* Y of node 3: infer/pool_out */,
-    {2512, 480, {0}, {805}, 3, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, true, false} /* B of node 1: infer/relu1_out */,
+    {3576, 480, {0}, {805}, 3, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, true, false} /* B of node 1: infer/relu1_out */,
 }};
 static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void *scratch; net_operand_t operand[3]; } tile_21 = {{{0, 5}, {0, 24}}, true, true, 0, {
     {0, {0, 0}, {5, 24}, {24, 1}, true}, {0, {0}, {5}, {1}, true}, {0, {0, 0}, {5, 24}, {24, 1}, true},
@@ -1185,9 +1185,9 @@ static const struct { net_interval_t loop[NET_MAX_LOOPS]; bool first, last; void
 /* infer: 'classifier' */
 static const struct { net_work_t head; net_phase_t phases[1]; net_block_t blocks[4]; } work_26 = {{1, 1, 4, -1, true, false, false, true, 0, 0}, {{Gemm_main_vector_1, NET_TEAM, 0, {0}}}, {
     {6416, 20, {0}, {0}, 0, NET_L1, NET_DIRECT, 2, 4, 0, 0x0, NET_AFTER, true, false} /* A: infer/pool_flat_out */,
-    {5152, 60, {0}, {1012}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
-    {5472, 12, {0}, {1010}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* C: classifier_bias */,
-    {5504, 12, {0}, {1008}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, false, true} /* Y: infer/classifier_out */,
+    {3232, 60, {0}, {1012}, 2, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* B: classifier_weight */,
+    {3504, 12, {0}, {1010}, 4, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_EARLY, true, false} /* C: classifier_bias */,
+    {3536, 12, {0}, {1008}, 6, NET_L2, NET_DIRECT, 2, 4, 1, 0x0, NET_AFTER, false, true} /* Y: infer/classifier_out */,
 }};
 
 /* ---- entries ------------------------------------------------------------------------------------------------- */
