@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from deeploy_ext.planning.cost import operand_transfers, total_cycles
+from deeploy_ext.planning.cost import Transfers, operand_transfers, total_cycles
 from deeploy_ext.planning.nest import Nest, Operand, Volume
 from deeploy_ext.planning.search import Choice, NestSearch, Room, Shape
 from deeploy_ext.planning.steps import Step
@@ -109,8 +109,8 @@ class Burden:
 class _Table:
     """Rows (tiling, order of loops, buffering) of one nest, and columns of what they take and cost.
 
-    ``met`` has tiles and buffering of the rows. ``columns[slot][option]`` has the stage
-    bytes, DMA and RAM cycles of all operands of a slot, for the options "L2" and ``STAGES``.
+    ``met`` has tiles and buffering of the rows. ``columns[slot][option]`` has the stage bytes, and of :class:`Transfers` the
+    DMA cycles, RAM cycles and those that nothing hides, of all operands of a slot, for the options "L2" and ``STAGES``.
     """
 
     def __init__(self, search: NestSearch, met: Iterable[tuple[tuple[int, ...], bool]], unit: Unit, room: int) -> None:
@@ -134,7 +134,7 @@ class _Table:
         self.compute = np.array([shape.compute for shape, _, _ in self.rows])
         self.tiles = np.array([shape.count for shape, _, _ in self.rows], np.int64)
         self.double = np.array([double for _, _, double in self.rows], bool)
-        self.columns = [{option: np.zeros((3, len(self.rows))) for option in ("L2", *STAGES)} for _ in unit.slots]
+        self.columns = [{option: np.zeros((4, len(self.rows))) for option in ("L2", *STAGES)} for _ in unit.slots]
         self.both = {unit.slot(o) for o in operands if o.loaded and o.stored}
         for place, operand in enumerate(operands):
             slot = unit.slot(operand)
@@ -146,21 +146,22 @@ class _Table:
         operand, target = self.search.nest.operands[place], self.search.machine.target
         whole = self.search.whole[operand.name]
         volumes = [shape.orders[order][place] for shape, order, _ in self.rows]
-        columns: list[Any] = [np.array([getattr(v, name) for v in volumes]) for name in ("boxes", "bytes", "commands")]
+        columns: list[Any] = [np.array([getattr(v, name) for v in volumes]) for name in Volume.__match_args__]
         moved = Volume(*columns)  # of every row at once
         staged = {"none": 0, "tile": tile_bytes, "whole": target.levels["L2"].align(whole)}
         for option, home, stage in (("L2", "L2", "none"), *((s, "L3", s) for s in STAGES)):
             transfers = operand_transfers(operand, home, stage, moved, whole, target)
-            for row, added in enumerate((staged[stage], transfers.dma_cycles, transfers.ram_cycles)):
+            for row, added in enumerate((staged[stage], transfers.dma_cycles, transfers.ram_cycles, transfers.ram_first)):
                 self.columns[slot][option][row] += added
 
     def priced(self, levels: Sequence[str], stage: str) -> tuple[np.ndarray, np.ndarray]:
         """Staging bytes and cycles of every row."""
         used = [c[stage if level == "L3" else "L2"] for c, level in zip(self.columns, levels, strict=True)]
-        staged, dma, ram = sum(used, np.zeros((3, len(self.rows))))
+        staged, dma, ram, first = sum(used, np.zeros((4, len(self.rows))))
         whole = stage == "whole" and "L3" in levels
         target, steps = self.search.machine.target, self.search.nest.steps
-        cycles = total_cycles(self.compute, dma, ram, self.tiles, steps, self.double, whole, target)
+        columns: Any = dma, ram, first
+        cycles = total_cycles(self.compute, Transfers(*columns), self.tiles, steps, self.double, whole, target)
         return staged.astype(np.int64), np.rint(cycles).astype(np.int64)
 
     def front(self, levels: Sequence[str], way: int) -> list[Candidate]:
@@ -181,7 +182,7 @@ class _Table:
         """At most what a slot adds to a row when it moves from L2 to L3, whatever else is in L3."""
         cycles = stage = 0
         for option in STAGES:
-            size, dma, ram = self.columns[slot][option] - self.columns[slot]["L2"]
+            size, dma, ram, _ = self.columns[slot][option] - self.columns[slot]["L2"]
             added = (ram + np.maximum(dma, 0)) * (1 + self.double / self.tiles)
             cycles = max(cycles, math.ceil(added.max(initial=0)) + 1)
             stage = max(stage, int(size.max(initial=0)))
@@ -190,7 +191,7 @@ class _Table:
     def _hidden(self) -> int:
         """At most what double buffering saves: a slot that must not be staged by tiles with it may need the row without."""
         away = [np.maximum(c["tile"], c["whole"]) for c in self.columns]
-        _, dma, ram = sum(away, np.zeros((3, len(self.rows))))
+        _, dma, ram, _ = sum(away, np.zeros((4, len(self.rows))))
         saved = self.compute + dma + ram - np.maximum(np.maximum(self.compute, dma), ram)
         return math.ceil(saved[self.double].max(initial=0)) + 1
 

@@ -106,10 +106,14 @@ def compute_cycles(tiling: Tiling, machine: Machine) -> float:
 
 @dataclass(frozen=True)
 class Transfers:
-    """Cycles and bytes of all transfers of a nest, both directions."""
+    """Cycles and bytes of all transfers of a nest, both directions.
+
+    ``ram_first`` is what of ``ram_cycles`` staged tiles take that nothing can hide: an operand's first box, or its last.
+    """
 
     dma_cycles: float = 0.0
     ram_cycles: float = 0.0
+    ram_first: float = 0.0
     dma_bytes: int = 0
     ram_bytes: int = 0
 
@@ -117,6 +121,7 @@ class Transfers:
         return Transfers(
             self.dma_cycles + other.dma_cycles,
             self.ram_cycles + other.ram_cycles,
+            self.ram_first + other.ram_first,
             self.dma_bytes + other.dma_bytes,
             self.ram_bytes + other.ram_bytes,
         )
@@ -136,11 +141,9 @@ def operand_transfers(operand: Operand, home: str, stage: str, moved: Volume, wh
     if stage == "none":
         return dma
     per_byte = operand.loaded / costs["ram.bytes_per_cycle_read"] + operand.stored / costs["ram.bytes_per_cycle_write"]
-    ram = Transfers(
-        ram_cycles=hops.l3_l2.bytes * per_byte + times * hops.l3_l2.commands * costs["ram.command_cycles"],
-        ram_bytes=times * hops.l3_l2.bytes,
-    )
-    return dma + ram
+    cycles = hops.l3_l2.bytes * per_byte + times * hops.l3_l2.commands * costs["ram.command_cycles"]
+    first = cycles / moved.boxes if stage == "tile" else 0.0
+    return dma + Transfers(ram_cycles=cycles, ram_first=first, ram_bytes=times * hops.l3_l2.bytes)
 
 
 def predict(
@@ -150,25 +153,24 @@ def predict(
 
     Single-buffered, everything happens in turn. Double-buffered, the slowest of computation and hops hides the others but
     for the first and last tile; tensors staged as a whole are never hidden; and worker 0 has work of its own beside each
-    tile (``ahead``).
+    tile (``ahead``), behind which it waits for what the RAM brings.
     """
-    whole = total_cycles(
-        compute, transfers.dma_cycles, transfers.ram_cycles, tiles, phases, double_buffer, staged_whole, target
-    )
+    whole = total_cycles(compute, transfers, tiles, phases, double_buffer, staged_whole, target)
     return Cycles(round(compute), round(transfers.dma_cycles), round(transfers.ram_cycles), round(float(whole)))
 
 
 def total_cycles(
-    compute: Any, dma: Any, ram: Any, tiles: Any, phases: int, double_buffer: Any, staged_whole: bool, target: Target
+    compute: Any, moved: Transfers, tiles: Any, phases: int, double_buffer: Any, staged_whole: bool, target: Target
 ) -> Any:
     """The total of :func:`predict`, not rounded: of one nest, or element by element of arrays, one tiling each."""
-    costs = target.costs
+    costs, dma, ram = target.costs, moved.dma_cycles, moved.ram_cycles
     around = costs["nest"] + tiles * (costs["tile"] + (phases + 1) * costs["barrier"])
-    busy = np.maximum(compute, tiles * costs["ahead"])
     if staged_whole:
-        double = ram + np.maximum(busy, dma) + dma / tiles
+        double = ram + np.maximum(np.maximum(compute, tiles * costs["ahead"]), dma) + dma / tiles
     else:
-        double = np.maximum(np.maximum(busy, dma), ram) + (dma + ram) / tiles
+        behind = ram - moved.ram_first
+        busy = np.maximum(compute, tiles * costs["ahead"] + behind)
+        double = np.maximum(busy, dma) + dma / tiles + moved.ram_first
     return around + np.where(double_buffer, double, compute + dma + ram)
 
 

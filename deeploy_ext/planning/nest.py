@@ -297,30 +297,34 @@ def _union(regions: Sequence[Edges]) -> Edges:
 
 @dataclass(frozen=True)
 class Volume:
-    """What moving an operand's tiles costs: boxes moved, bytes, contiguous runs (2-D commands) in its home."""
+    """What moving an operand's tiles costs: boxes moved, bytes, 2-D commands, and contiguous runs in its home."""
 
     boxes: int
     bytes: int
     commands: int
+    lines: int
 
 
 def volume(axes: Sequence[AxisPlan], item: int, loops: Sequence[LoopPlan], order: Sequence[int]) -> Volume:
     """Transfers of one operand over the whole nest: a box is moved each time it differs from the tile before."""
     repeats = math.prod(loops[i].count for i in repeating_loops(axes, order))
     moved = sorted({i for axis in axes for i in axis.loops})
-    boxes = elements = commands = 0
+    boxes = elements = commands = lines = 0
     if all(len(axis.loops) <= 1 for axis in axes) and len(moved) == sum(len(axis.loops) for axis in axes):
         boxes = math.prod(loops[i].count for i in moved)
         elements = math.prod(sum(size for _, size in axis.regions) for axis in axes)
-        commands = boxes * commands_per_box([axis.largest for axis in axes], [axis.extent for axis in axes])
+        largest, extents = [axis.largest for axis in axes], [axis.extent for axis in axes]
+        commands, lines = boxes * commands_per_box(largest, extents), boxes * lines_per_box(largest, extents)
     else:
         for tile in product(*(range(loops[i].count) for i in moved)):
             at = dict(zip(moved, tile, strict=True))
             sizes = [axis.regions[row_of(axis, loops, at)][1] for axis in axes]
             boxes += 1
             elements += math.prod(sizes)
-            commands += commands_per_box(sizes, [axis.extent for axis in axes]) if math.prod(sizes) else 0
-    return Volume(boxes * repeats, elements * item * repeats, commands * repeats)
+            if math.prod(sizes):
+                extents = [axis.extent for axis in axes]
+                commands, lines = commands + commands_per_box(sizes, extents), lines + lines_per_box(sizes, extents)
+    return Volume(boxes * repeats, elements * item * repeats, commands * repeats, lines * repeats)
 
 
 def repeating_loops(axes: Sequence[AxisPlan], order: Sequence[int]) -> tuple[int, ...]:
@@ -340,7 +344,17 @@ def row_of(axis: AxisPlan, loops: Sequence[LoopPlan], at: Mapping[int, int]) -> 
 
 def commands_per_box(sizes: Sequence[int], extents: Sequence[int]) -> int:
     """2-D transfers that move a box of ``sizes`` out of a tensor of ``extents``, as the runtime's ``net_move_box`` does it."""
+    return math.prod(sizes[: max(_innermost(sizes, extents) - 1, 0)])
+
+
+def lines_per_box(sizes: Sequence[int], extents: Sequence[int]) -> int:
+    """Contiguous runs of a box of ``sizes`` in a tensor of ``extents``: what external RAM needs an address each for."""
+    return math.prod(sizes[: _innermost(sizes, extents)])
+
+
+def _innermost(sizes: Sequence[int], extents: Sequence[int]) -> int:
+    """The axis along which runs go on: all behind it are whole."""
     axis = len(sizes) - 1
     while axis > 0 and sizes[axis] == extents[axis]:
         axis -= 1
-    return math.prod(sizes[: max(axis - 1, 0)])
+    return max(axis, 0)

@@ -309,7 +309,7 @@ class NestSearch:
             yield (*order, *inner)
 
     def _transfers(self, volumes: Sequence[Volume], stages: Mapping[str, str]) -> Transfers:
-        dma_cycles = ram_cycles = 0.0
+        dma_cycles = ram_cycles = ram_first = 0.0
         dma_bytes = ram_bytes = 0
         for operand, moved in zip(self.nest.operands, volumes, strict=True):
             stage = stages[operand.name]
@@ -319,8 +319,9 @@ class NestSearch:
                 self._moves[key] = operand_transfers(operand, home, stage, moved, whole, self.machine.target)
             one = self._moves[key]
             dma_cycles, ram_cycles = dma_cycles + one.dma_cycles, ram_cycles + one.ram_cycles
+            ram_first += one.ram_first
             dma_bytes, ram_bytes = dma_bytes + one.dma_bytes, ram_bytes + one.ram_bytes
-        return Transfers(dma_cycles, ram_cycles, dma_bytes, ram_bytes)
+        return Transfers(dma_cycles, ram_cycles, ram_first, dma_bytes, ram_bytes)
 
     def _axes_of(self, operand: Operand, tiling: Tiling) -> tuple[AxisPlan, ...]:
         found: list[AxisPlan] = []

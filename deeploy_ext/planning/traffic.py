@@ -19,7 +19,7 @@ from deeploy_ext.planning.plan import KEPT, BlockPlan, Group, Plan
 
 @dataclass(frozen=True)
 class Moved:
-    """Bytes, and the 2-D commands that move them."""
+    """Bytes, and the commands that move them: 2-D ones of the DMA, a contiguous run each of the external RAM."""
 
     bytes: int = 0
     commands: int = 0
@@ -52,7 +52,7 @@ def hops_of(home: str, stage: str, moved: Volume, whole: int) -> Hops:
     near = Moved(moved.bytes, moved.boxes if stage == "tile" else moved.commands)
     if stage == "none":
         return Hops(l2_l1=near)
-    return Hops(Moved(whole, 1) if stage == "whole" else Moved(moved.bytes, moved.commands), near)
+    return Hops(Moved(whole, 1) if stage == "whole" else Moved(moved.bytes, moved.lines), near)
 
 
 def box_moved(block: BlockPlan, box: Sequence[tuple[int, int]]) -> Moved:

@@ -100,12 +100,11 @@ static void ram_transfer(uint32_t ram, uint32_t address, uint32_t bytes, bool to
 
 static void request(uint32_t ram, void *addr, uint32_t size, uint32_t stride, uint32_t length, bool to_ram, pi_cl_ram_req_t *req)
 {
-    ++hal_traffic.ram_requests;
     if (to_ram)
         hal_traffic.l2_to_l3_bytes += size;
     else
         hal_traffic.l3_to_l2_bytes += size;
-    for (uint32_t done = 0; done < size; done += length, ram += stride)
+    for (uint32_t done = 0; done < size; done += length, ram += stride, ++hal_traffic.ram_requests)
         ram_transfer(ram, (uint32_t)(uintptr_t)addr + done, length < size - done ? length : size - done, to_ram);
     req->id = ram_issued;
 }
