@@ -280,6 +280,7 @@ def _planned(
     with terminal.stage("plan") as stage:
         if options.plan:
             plan = _read_plan(options.plan, target)
+            _refuse_other_flags(options, plan)
             program = in_plan_order(lower(task, fuse="update" not in plan.entries), plan)
             check_plan(program, plan)
             plan = with_figures(plan, program, target, {"L1": options.l1, "L2": options.l2})
@@ -294,6 +295,16 @@ def _planned(
         if outputs.plan_html:
             outputs.plan_html.fill(plan_page(_plan_report(task, program, plan, options, target, terminal)))
     return program, plan
+
+
+def _refuse_other_flags(options: RunOptions, plan: Plan) -> None:
+    """A plan that is read decides; what the user asks for beside it must not be lost in silence."""
+    for name in ("promote", "double_buffer", "default_level", "cores", "dispatch", "kernels", "planner", "groups"):
+        asked = getattr(options, name)
+        if asked != RunOptions.__dataclass_fields__[name].default and asked != plan.options.get(name, asked):
+            flag = "--db" if name == "double_buffer" else f"--{name.replace('_', '-')}"
+            value = "" if asked is True else f" {asked}"
+            raise BadInputError(f"{options.plan}: this plan was made without {flag}{value}; leave it out, or plan anew.")
 
 
 def _new_plan(program: Program, options: RunOptions, target: Target, plan_options: PlanOptions) -> Plan:

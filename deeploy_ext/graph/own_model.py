@@ -111,6 +111,11 @@ def _settle_inputs(proto: onnx.ModelProto, path: Path) -> list[str]:
     for axis, dimension in enumerate(kind.shape.dim):
         if dimension.HasField("dim_value") and dimension.dim_value > 0:
             continue
+        if axis > 0 and dimension.HasField("dim_value"):
+            raise BadInputError(
+                f"{path}: input '{names[0]}' has the size {dimension.dim_value} on axis {axis}; "
+                "export the model with one above 0."
+            )
         symbol = dimension.dim_param or (str(dimension.dim_value) if dimension.HasField("dim_value") else "?")
         if axis > 0:
             raise BadInputError(

@@ -20,8 +20,10 @@ def check_proto(proto: onnx.ModelProto, origin: str) -> None:
             sparse, in another file, or do not hold what they claim.
     """
     graph = proto.graph
-    if not proto.HasField("graph") or not graph.node:
+    if not proto.HasField("graph"):
         raise BadInputError(f"{origin}: not an ONNX model (no graph in it); export the model again.")
+    if not graph.node:
+        raise BadInputError(f"{origin}: the graph has no nodes; export the model again.")
     for name in _names(graph):
         if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
             raise BadInputError(f"{origin}: the name {_ascii(name)} holds control characters; rename it in the model.")

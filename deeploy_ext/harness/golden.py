@@ -87,9 +87,9 @@ def _check_finite(task: TrainingTask, index: int, made: Arrays) -> None:
     names |= {state.after: f"the state '{state.before}'" for state in task.states}
     for name, what in names.items():
         if not np.isfinite(made[name]).all():
+            slower = f"use a smaller --lr than {task.spec.learning_rate:g}, or " if index >= task.spec.accumulation else ""
             raise BadInputError(
-                f"{what} is not finite in mini-batch {index} of the golden run; use a smaller --lr than "
-                f"{task.spec.learning_rate:g}, or check weights and data."
+                f"{what} is not finite in mini-batch {index} of the golden run; {slower}check weights and data."
             )
 
 

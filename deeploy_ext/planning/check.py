@@ -155,7 +155,9 @@ def _check_placements(flow: Flow, steps: Sequence[Step], plan: Plan, homes: dict
         if placement.layout != CONTIGUOUS:
             raise _fail(where, f"layout '{placement.layout}' is not known to this version")
         level = target.levels.get(placement.level)
-        if level is None or placement.address % level.alignment or placement.address < 0:
+        if level is None:
+            raise _fail(where, f"target {target.name} has no level {placement.level}")
+        if placement.address % level.alignment or placement.address < 0:
             raise _fail(where, f"address {placement.address} in {placement.level} is not aligned")
         sizes = [program.values[v].bytes for v in placement.values if v in program.values]
         if len(sizes) != len(placement.values) or max(sizes, default=0) > placement.bytes:

@@ -59,7 +59,7 @@ def test_residents_that_live_together_have_places_of_their_own() -> None:
 
 @pytest.fixture(scope="module")
 def made() -> Made:
-    return planned(task_of("ResNet8"), promote=True, double_buffer=True)
+    return planned(task_of("ResNet8"), promote=True, double_buffer=True, groups="single")
 
 
 def residents_of(made: Made) -> list[Placement]:

@@ -206,9 +206,11 @@ NET_HOT void net_gemm_columns(int32_t core, int32_t cores, const net_vector_t *o
             const float *w = of->w + first, *from = of->start ? of->start + first * of->start_next : NULL;
             float s[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f}, *const y = of->y + first;
             if (left >= 8) {
-                NET_UNROLLED
-                for (int32_t i = 0; from && i < 8; ++i, from += of->start_next)
-                    s[i] = *from;
+                if (from) {
+                    NET_UNROLLED
+                    for (int32_t i = 0; i < 8; ++i)
+                        s[i] = from[i * of->start_next];
+                }
                 net_vector_columns(s, of->x, w, of->row, of->terms);
                 NET_UNROLLED
                 for (int32_t i = 0; i < 8; ++i)
