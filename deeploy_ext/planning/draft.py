@@ -220,12 +220,12 @@ class Draft:
         return max((p.address + level.align(p.bytes) for p in placements if p.level == "L2"), default=0)
 
     def feasible(self) -> bool:
-        """Whether all storages and the smallest tile of every step fit; quicker than to plan."""
+        """Whether all storages, packed greedily, and the smallest tile of every step fit; quicker than to plan."""
         if self.room["L2"] <= 0:
             return False
         levels = self._levels()
         try:
-            room = self.room["L2"] - self._end_of_l2(place(self.storages, levels, self.target, self.room))
+            room = self.room["L2"] - self._end_of_l2(place(self.storages, levels, self.target, self.room, exact=False))
         except InfeasibleError:
             return False
         home = self.home(levels)

@@ -53,13 +53,16 @@ def _fits(storages: Sequence[Storage], alignment: int, room: int) -> bool:
     return lower_bound(live) <= room and peak(wanted, pack(wanted)) <= room
 
 
-def place(storages: Sequence[Storage], levels: dict[str, str], target: Target, room: dict[str, int]) -> tuple[Placement, ...]:
+def place(
+    storages: Sequence[Storage], levels: dict[str, str], target: Target, room: dict[str, int], exact: bool = True
+) -> tuple[Placement, ...]:
     """Addresses of all storages.
 
     Args:
         storages: in order of first appearance; the placements come in the same order.
         levels: storage name -> level.
         room: usable bytes per level.
+        exact: whether an exact packing is looked for where greedy orders need too much.
 
     Raises:
         InfeasibleError: a level is too small.
@@ -67,7 +70,7 @@ def place(storages: Sequence[Storage], levels: dict[str, str], target: Target, r
     addresses: dict[str, int] = {}
     for level in sorted(set(levels.values())):
         wanted = requests_of([s for s in storages if levels[s.name] == level], target.levels[level].alignment)
-        at = pack(wanted, room[level])
+        at = pack(wanted, room[level] if exact else None)
         needed = peak(wanted, at)
         if needed > room[level]:
             raise InfeasibleError(
