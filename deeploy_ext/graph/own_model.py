@@ -114,7 +114,7 @@ def _settle_inputs(proto: onnx.ModelProto, path: Path) -> list[str]:
         if axis > 0 and dimension.HasField("dim_value"):
             raise BadInputError(
                 f"{path}: input '{names[0]}' has the size {dimension.dim_value} on axis {axis}; "
-                "export the model with one above 0."
+                "export the model with a fixed size above 0."
             )
         symbol = dimension.dim_param or (str(dimension.dim_value) if dimension.HasField("dim_value") else "?")
         if axis > 0:

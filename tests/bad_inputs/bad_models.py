@@ -125,7 +125,7 @@ CASES: tuple[Case, ...] = (
     _file("that is text", lambda _: b"this is no model\n", "build.py", "DecodeError", "correct"),
     _file("cut in half", lambda content: content[: len(content) // 2], "build.py"),
     _case("without a graph", lambda model: model.ClearField("graph"), "no graph", "export"),
-    _graph("without nodes", lambda graph: graph.ClearField("node"), "no graph", "export"),
+    _graph("without nodes", lambda graph: graph.ClearField("node"), "no nodes", "export"),
     _graph("without outputs", lambda graph: graph.ClearField("output"), "no output", "export"),
     _graph("without inputs", lambda graph: graph.ClearField("input"), "'x'", "nothing gives"),
     _graph("with an output of nobody", lambda graph: setattr(graph.output[0], "name", "nowhere"), "nowhere"),
