@@ -24,6 +24,7 @@ from deeploy_ext.harness.report import CycleReport, Report
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.plan import Plan
+from deeploy_ext.run_options import RunOptions
 
 __all__ = ["PlanOptions", "Program", "Run", "Training", "compile"]
 
@@ -132,14 +133,14 @@ def compile(
         ToolError: onnxruntime fails.
     """
     given = {**_values(training or Training()), **_values(plan_options or PlanOptions())}
-    known = {name: value for name, value in given.items() if name in {field.name for field in fields(pipeline.RunOptions)}}
+    known = {name: value for name, value in given.items() if name in {field.name for field in fields(RunOptions)}}
     texts: dict[str, Any] = {name: str(value) if isinstance(value, Path) else value for name, value in known.items()}
     with tempfile.TemporaryDirectory(prefix="deeploy_ext-") as folder:
         if isinstance(model, onnx.ModelProto):
             file = Path(folder, f"{model.graph.name if model.graph.name.isidentifier() else 'model'}.onnx")
             onnx.save(model, file)
             model = file
-        options = pipeline.RunOptions(test=str(model), target=target, **texts)
+        options = RunOptions(test=str(model), target=target, **texts)
         return Program(pipeline.compiled(options, Outputs(), Terminal(verbosity=-1)))
 
 

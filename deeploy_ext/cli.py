@@ -178,6 +178,7 @@ def _main(given: Sequence[str]) -> int:
     from deeploy_ext.harness.plan_report import plan_lines, plan_report_text
     from deeploy_ext.harness.report import report_text
     from deeploy_ext.harness.terminal import Terminal
+    from deeploy_ext.run_options import RunOptions
 
     terminal = Terminal(verbosity=int(args.verbose) - int(args.quiet))
     if args.list:
@@ -188,7 +189,7 @@ def _main(given: Sequence[str]) -> int:
         return EXIT_PASS
     if args.test is None:
         raise UsageError("the following arguments are required: -t/--test; --list shows the test networks")
-    options = pipeline.RunOptions(
+    options = RunOptions(
         test=args.test,
         target=args.target,
         engine=args.engine,

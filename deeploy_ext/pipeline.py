@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Literal
 
 from deeploy_ext import engines
 from deeploy_ext.codegen.board import write_board_project
 from deeploy_ext.codegen.emit import emit
 from deeploy_ext.codegen.override import assignments, read_overrides
 from deeploy_ext.codegen.product import write_product
-from deeploy_ext.engines import DmaMode, Engine, EngineOptions, EngineResult, Sanitizer
+from deeploy_ext.engines import DmaMode, Engine, EngineResult, Sanitizer
 from deeploy_ext.errors import BadInputError, InfeasibleError
-from deeploy_ext.graph.load import LoadOptions, load
+from deeploy_ext.graph.load import load
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.graph.program import Program
 from deeploy_ext.harness.compare import identical
@@ -38,48 +37,9 @@ from deeploy_ext.planning.remedy import explained, fewer_layers
 from deeploy_ext.planning.schedule import scheduled
 from deeploy_ext.planning.target import Target, load_target
 from deeploy_ext.planning.traffic import tensor_traffic
+from deeploy_ext.run_options import RunOptions, engine_options, load_options, plan_options_of
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import TrainingTask, Trajectory
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What the command line asks for; None leaves a value to the network or the target. Sizes are in bytes."""
-
-    test: str
-    target: str = "gap9"
-    engine: str = "auto"
-    cc: str | None = None
-    gvsoc: str | None = None
-    gvsoc_target: str = "gap9like"
-    isa: str = "xpulp"
-    time_limit: float | None = None
-    promote: bool = False
-    double_buffer: bool = False
-    l1: int | None = None
-    l2: int | None = None
-    default_level: Literal["L2", "L3"] = "L3"
-    cores: int | None = None
-    steps: int | None = None
-    accumulation: int | None = None
-    learning_rate: float | None = None
-    tolerance: float | None = None
-    seed: int | None = None
-    dispatch: Literal["runtime", "static"] = "runtime"
-    kernels: str = "fast"
-    planner: Literal["joint", "greedy"] = "joint"
-    groups: Literal["joint", "single"] = "joint"
-    dma: Literal["eager", "lazy", "random"] = "eager"
-    sanitize: Literal["address", "undefined", "thread"] | None = None
-    optimizer: str | None = None
-    plan: str | None = None
-    loss: str | None = None
-    trainable: str | None = None
-    data: str | None = None
-    batchnorm: Literal["frozen", "train"] | None = None
-    fuse: bool = True
-    override: tuple[str, ...] = ()
-    variant: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -115,7 +75,7 @@ def compiled(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Compi
         BadInputError, InfeasibleError, ToolError: as the stages do.
     """
     target = load_target(options.target)
-    plan_options = make_plan_options(options, target)
+    plan_options = plan_options_of(options, target)
     dump = Dump(outputs.dump.draft if outputs.dump else None)
     task = _task(options, dump, terminal)
     if outputs.weights:
@@ -199,7 +159,7 @@ def board_project(options: RunOptions, outputs: Outputs, terminal: Terminal) -> 
     """
     assert outputs.dump
     target = load_target(options.target)
-    plan_options = make_plan_options(options, target)
+    plan_options = plan_options_of(options, target)
     dump = Dump(outputs.dump.draft)
     with tempfile.TemporaryDirectory(prefix="deeployRunner-") as scratch:
         task = _task(options, dump, terminal)
@@ -222,7 +182,7 @@ def plan_only(options: RunOptions, outputs: Outputs, terminal: Terminal) -> Plan
         BadInputError, InfeasibleError: as the stages do.
     """
     target = load_target(options.target)
-    plan_options = make_plan_options(options, target)
+    plan_options = plan_options_of(options, target)
     dump = Dump(outputs.dump.draft if outputs.dump else None)
     task = _task(options, dump, terminal)
     program, plan = _planned(task, options, target, plan_options, dump, outputs, terminal)
@@ -248,7 +208,7 @@ def _plan_report(
 
 def _task(options: RunOptions, dump: Dump, terminal: Terminal) -> TrainingTask:
     with terminal.stage("load") as stage:
-        network = load(options.test, _load_options(options))
+        network = load(options.test, load_options(options))
         stage.note = "" if isinstance(network, TrainingTask) else "; ".join(network.notes)
     with terminal.stage("autodiff") as stage:
         task = network if isinstance(network, TrainingTask) else differentiate(network)
@@ -265,7 +225,7 @@ def plan_for(task: TrainingTask, options: RunOptions) -> tuple[Program, Plan]:
     """
     target = load_target(options.target)
     quiet = Terminal(verbosity=-1)
-    return _planned(task, options, target, make_plan_options(options, target), Dump(None), Outputs(), quiet)
+    return _planned(task, options, target, plan_options_of(options, target), Dump(None), Outputs(), quiet)
 
 
 def _planned(
@@ -298,13 +258,15 @@ def _planned(
 
 
 def _refuse_other_flags(options: RunOptions, plan: Plan) -> None:
-    """A plan that is read decides; what the user asks for beside it must not be lost in silence."""
-    for name in ("promote", "double_buffer", "default_level", "cores", "dispatch", "kernels", "planner", "groups"):
-        asked = getattr(options, name)
-        if asked != RunOptions.__dataclass_fields__[name].default and asked != plan.options.get(name, asked):
-            flag = "--db" if name == "double_buffer" else f"--{name.replace('_', '-')}"
-            value = "" if asked is True else f" {asked}"
-            raise BadInputError(f"{options.plan}: this plan was made without {flag}{value}; leave it out, or plan anew.")
+    """A plan that is read decides; what is asked for beside it must not be lost in silence. Sizes of memories are heeded."""
+    if not options.fuse and "update" not in plan.entries:
+        raise BadInputError(f"--no-fuse: the plan of '{options.plan}' has fused updates; leave it out, or plan again.")
+    for field in (field for field in fields(RunOptions) if field.name in {*plan.options} - {"l1", "l2"}):
+        asked = getattr(options, field.name)
+        if asked not in (field.default, plan.options[field.name]):
+            flag = {"double_buffer": "db"}.get(field.name, field.name.replace("_", "-"))
+            given = f"--{flag}" if asked is True else f"--{flag} {asked}"
+            raise BadInputError(f"{given}: the plan of '{options.plan}' was made without; leave it out, or plan again.")
 
 
 def _new_plan(program: Program, options: RunOptions, target: Target, plan_options: PlanOptions) -> Plan:
@@ -316,52 +278,12 @@ def _new_plan(program: Program, options: RunOptions, target: Target, plan_option
             raise
 
         def fits(layers: int) -> bool:
-            network = load(options.test, replace(_load_options(options), trainable=f"last:{layers}"))
+            network = load(options.test, replace(load_options(options), trainable=f"last:{layers}"))
             assert not isinstance(network, TrainingTask)
             return is_feasible(scheduled(lower(differentiate(network), fuse=options.fuse)), target, plan_options)
 
         layers = fewer_layers(fits)
         raise (explained(error, [*error.changes, f"--trainable last:{layers}"]) if layers else error) from error
-
-
-def engine_options(options: RunOptions) -> EngineOptions:
-    """What the engine is asked for."""
-    return EngineOptions(
-        name=options.engine,
-        compiler=options.cc,
-        gvsoc=options.gvsoc,
-        gvsoc_target=options.gvsoc_target,
-        isa=options.isa,
-        time_limit=options.time_limit,
-        host_only=options.dma != "eager" or options.sanitize is not None,
-    )
-
-
-def make_plan_options(options: RunOptions, target: Target) -> PlanOptions:
-    """What the planner is asked for.
-
-    Raises:
-        BadInputError: the target has fewer cores or less memory.
-    """
-    cores = options.cores or target.cores
-    if cores > target.cores:
-        raise BadInputError(f"--cores {cores}: target '{target.name}' has {target.cores} cores; give at most that.")
-    for level, given in (("L1", options.l1), ("L2", options.l2)):
-        if given is not None and given > target.levels[level].capacity:
-            most = target.levels[level].capacity
-            raise BadInputError(f"--{level.lower()} {given}: target '{target.name}' has {most} bytes; give at most that.")
-    return PlanOptions(
-        promote=options.promote,
-        double_buffer=options.double_buffer,
-        l1=options.l1,
-        l2=options.l2,
-        default_level=options.default_level,
-        cores=cores,
-        dispatch=options.dispatch,
-        kernels=options.kernels,
-        planner=options.planner,
-        groups=options.groups,
-    )
 
 
 def chosen_variants(given: Sequence[str], program: Program) -> dict[str, str]:
@@ -380,21 +302,6 @@ def chosen_variants(given: Sequence[str], program: Program) -> dict[str, str]:
                 raise BadInputError(f"--variant: {operator} (node '{node}') has no variant '{name}'; use {' or '.join(known)}.")
             found[node] = name
     return found
-
-
-def _load_options(options: RunOptions) -> LoadOptions:
-    return LoadOptions(
-        steps=options.steps,
-        accumulation=options.accumulation,
-        learning_rate=options.learning_rate,
-        tolerance=options.tolerance,
-        seed=options.seed,
-        optimizer=Path(options.optimizer) if options.optimizer is not None else None,
-        trainable=options.trainable,
-        loss=options.loss,
-        data=Path(options.data) if options.data is not None else None,
-        batchnorm=options.batchnorm,
-    )
 
 
 def _read_plan(file: str, target: Target) -> Plan:

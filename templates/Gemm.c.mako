@@ -149,8 +149,8 @@ ${block(t, a, rows, 1, store)}
     t.kernels["vector"] = ("gemm_vector.h", "")
     m, n, k = (t.begin(name) for name in "mnk")
     outer = kind == "outer"
-    w = t.at("A", *((k, m) if a["transA"] else (m, k))) if outer else t.at("B", *((n, k) if a["transB"] else (k, n)))
-    x = t.at("B", *((n, k) if a["transB"] else (k, n))) if outer else t.at("A", *((k, m) if a["transA"] else (m, k)))
+    left, right = t.at("A", *((k, m) if a["transA"] else (m, k))), t.at("B", *((n, k) if a["transB"] else (k, n)))
+    w, x = (left, right) if outer else (right, left)
     bias = t.has("C") and t.extent("C", 1) > 1
 %>
     ${t.ctype("Y")} *const y = &${t.at("Y", m, n)};

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from deeploy_ext import pipeline
 from deeploy_ext.cli import main
 from deeploy_ext.codegen.program import EmittedProgram
+from deeploy_ext.errors import BadInputError
 from deeploy_ext.graph.load import load
 from deeploy_ext.graph.lower import lower
 from deeploy_ext.harness.files import MANIFEST, Outputs
@@ -22,6 +24,7 @@ from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.plan import Plan
 from deeploy_ext.planning.planner import make_plan
 from deeploy_ext.planning.traffic import Hops
+from deeploy_ext.run_options import RunOptions
 from deeploy_ext.training.autodiff import differentiate
 from deeploy_ext.training.task import ForwardNetwork
 from support import FIXED_L1, GAP9, task_of
@@ -143,7 +146,7 @@ TABLES = 3
 
 @pytest.mark.parametrize("promote", [False, True])
 def test_the_plan_predicts_the_bytes_that_are_moved(promote: bool) -> None:
-    options = pipeline.RunOptions("TinyCNN", promote=promote, l1=FIXED_L1 + 3_760, steps=2, accumulation=3)
+    options = RunOptions("TinyCNN", promote=promote, l1=FIXED_L1 + 3_760, steps=2, accumulation=3)
     with Outputs(json_file=None, out=None, dump=None) as outputs:
         report = pipeline.run(options, outputs, Terminal(-1))
     step, update, infer = (report.traffic[entry] for entry in ("step", "update", "infer"))
@@ -155,7 +158,7 @@ def test_the_plan_predicts_the_bytes_that_are_moved(promote: bool) -> None:
     moved = [(use.fetched + use.stored) * times[use.group.entry] for tensor in report.tensors for use in tensor.uses]
     commands = sum(moved, Hops())
     nests = sum(times[entry] for entry, *_ in report.cycles.per_node)
-    assert commands.l3_l2.commands == counted["ram_requests"]
+    assert commands.l3_l2.commands == counted["ram_transfers"]
     assert commands.l2_l1.commands == counted["dma_commands"] - TABLES * nests
 
 
@@ -184,3 +187,25 @@ def test_multiply_accumulates_of_resnet8() -> None:
     forward, stem, dense = 12_500_992, 442_368, 3 * 640
     calls = [call for call in lower(differentiate(network)).calls if call.entry == "step"]
     assert sum(map(macs, calls)) == 3 * forward - stem + dense
+
+
+OTHERWISE: dict[str, Any] = {
+    "double_buffer": True, "default_level": "L2", "cores": 4, "dispatch": "static", "kernels": "portable", "planner": "greedy",
+    "groups": "single",
+}  # fmt: skip
+"""Of every flag that shapes a plan, a value that the plan below was not made with."""
+
+
+def test_flags_beside_a_plan_must_be_those_that_made_it(tmp_path: Path) -> None:
+    asked = RunOptions("SimpleMLP", promote=True, accumulation=1)
+    given = replace(asked, plan=str(tmp_path / "plan.json"))
+    with Outputs(json_file=None, out=None, dump=None) as outputs:
+        made = pipeline.plan_only(asked, outputs, Terminal(-1)).plan
+        (tmp_path / "plan.json").write_text(made.to_json(), encoding="utf-8")
+        assert {*OTHERWISE, "promote", "l1", "l2"} == {*made.options}
+        assert pipeline.plan_only(replace(given, l2=made.memory["L2"].used), outputs, Terminal(-1)).plan.groups == made.groups
+        for name, value in OTHERWISE.items():
+            with pytest.raises(BadInputError, match=r"^--\S+( \S+)?: the plan of .* was made without"):
+                pipeline.plan_only(replace(given, **{name: value}), outputs, Terminal(-1))
+        with pytest.raises(BadInputError, match=r"^--no-fuse: the plan of .* has fused updates"):
+            pipeline.plan_only(replace(given, fuse=False), outputs, Terminal(-1))

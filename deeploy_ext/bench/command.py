@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from deeploy_ext import engines, pipeline
+from deeploy_ext import engines
 from deeploy_ext.arguments import Parser, UsageError, add_engine_options, place, size, spare_inputs
 from deeploy_ext.bench.calibrate import fit_lines
 from deeploy_ext.bench.cases import SHAPES, load_cases
@@ -16,6 +16,7 @@ from deeploy_ext.choices import KERNELS
 from deeploy_ext.errors import EXIT_MISMATCH, EXIT_PASS
 from deeploy_ext.harness.files import OutputFile
 from deeploy_ext.planning.target import load_target
+from deeploy_ext.run_options import RunOptions, engine_options, plan_options_of
 
 LITTLE_L1 = 60000
 """Bytes of L1 of a second pass, when the cost model is fitted: nests of several tiles, too."""
@@ -70,15 +71,15 @@ def bench(given: Sequence[str]) -> int:
     if args.fit and args.db:
         raise UsageError("argument --fit: the model is fitted to nests without double buffering; leave --db out")
     spare_inputs({"--shapes": args.shapes}, {"--json": args.json})
-    asked = pipeline.RunOptions(
+    asked = RunOptions(
         test="bench", engine=args.engine, cc=args.cc, gvsoc=args.gvsoc, gvsoc_target=args.gvsoc_target, isa=args.isa,
         time_limit=args.time_limit, double_buffer=args.db, l1=args.l1, default_level="L2", kernels=args.kernels,
         dispatch=args.dispatch,
     )  # fmt: skip
     target = load_target(asked.target)
-    options = pipeline.make_plan_options(asked, target)
+    options = plan_options_of(asked, target)
     cases = load_cases(Path(args.shapes) if args.shapes else SHAPES, _names(args.op))
-    engine = engines.select(replace(pipeline.engine_options(asked), events=True))
+    engine = engines.select(replace(engine_options(asked), events=True))
     if args.fit and not engine.model:
         raise UsageError(f"argument --fit: engine {engine.name} measures no cycles; add --engine gvsoc")
     output = OutputFile("--json", args.json) if args.json is not None else None

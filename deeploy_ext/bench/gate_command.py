@@ -14,6 +14,7 @@ from deeploy_ext.errors import EXIT_MISMATCH, EXIT_PASS, BadInputError, ToolErro
 from deeploy_ext.harness.files import OutputFile, Outputs
 from deeploy_ext.harness.terminal import Terminal
 from deeploy_ext.resources import resource
+from deeploy_ext.run_options import RunOptions, engine_options
 
 FLAGS = {"promote": "--promote", "double_buffer": "--db"}
 """What is gated: the flags that a user of all features gives, by option of a run."""
@@ -44,11 +45,11 @@ def cycles(given: Sequence[str]) -> int:
         return EXIT_PASS
     # one mini-batch is enough to measure the entries that networks with several per step have
     flags: dict[str, Any] = dict.fromkeys(FLAGS, True)
-    asked = pipeline.RunOptions(
+    asked = RunOptions(
         test="", engine=args.engine, cc=args.cc, gvsoc=args.gvsoc, gvsoc_target=args.gvsoc_target, isa=args.isa,
         time_limit=args.time_limit, steps=1, accumulation=1, fuse=False, **flags,
     )  # fmt: skip
-    engine = engines.select(pipeline.engine_options(asked))
+    engine = engines.select(engine_options(asked))
     assert isinstance(engine, engines.GvsocEngine)
     compiler = compiler_key(engine.compiler.family, engine.compiler.version)
     print(f"{engine.model}, {compiler}")
@@ -65,7 +66,7 @@ def cycles(given: Sequence[str]) -> int:
     return EXIT_MISMATCH if different else EXIT_PASS
 
 
-def _measure(asked: pipeline.RunOptions, compiler: str) -> Record:
+def _measure(asked: RunOptions, compiler: str) -> Record:
     with Outputs(json_file=None, out=None, dump=None) as outputs:
         report = pipeline.run(asked, outputs, Terminal(verbosity=-1))
     if report.exit_status:

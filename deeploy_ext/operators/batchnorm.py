@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deeploy_ext.operators.nests import planes
-from deeploy_ext.operators.rows import Layout, check_dy, check_weights
+from deeploy_ext.operators.rows import INVERSE_DEVIATION, Layout, check_dy, check_weights
 from deeploy_ext.operators.spec import MICROSOFT, OWN, Case, Invocation, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class BatchNormInternal(Operator):
         for wanted in ((), _ALL)
     )
     state = (("mean", "running_mean"), ("var", "running_var"))
-    function = """(X, scale, B, mean, var) => (Y, running_mean, running_var, saved_mean, saved_inv_std) {
+    function = f"""(X, scale, B, mean, var) => (Y, running_mean, running_var, saved_mean, saved_inv_std) {{
         flat_shape = Constant <value_ints: ints = [0, 0, -1]> ()
         x = Reshape (X, flat_shape)
         axes = Constant <value_ints: ints = [0, 2]> ()
@@ -65,12 +65,7 @@ class BatchNormInternal(Operator):
         m = ReduceMean <keepdims: int = 1> (x, axes)
         centered = Sub (x, m)
         squares = Mul (centered, centered)
-        v = ReduceMean <keepdims: int = 1> (squares, axes)
-        epsilon_float = Constant <value_float: float = @epsilon> ()
-        epsilon_like = CastLike (epsilon_float, X)
-        shifted = Add (v, epsilon_like)
-        deviation = Sqrt (shifted)
-        inv_std = Reciprocal (deviation)
+        variance = ReduceMean <keepdims: int = 1> (squares, axes){INVERSE_DEVIATION}
         normalised = Mul (centered, inv_std)
         scale_column = Unsqueeze (scale, column)
         bias_column = Unsqueeze (B, column)
@@ -80,7 +75,7 @@ class BatchNormInternal(Operator):
         Y = Reshape (y, shape)
         saved_mean = Squeeze (m, axes)
         saved_inv_std = Squeeze (inv_std, axes)
-        saved_var = Squeeze (v, axes)
+        saved_var = Squeeze (variance, axes)
         keep_float = Constant <value_float: float = @momentum> ()
         keep = CastLike (keep_float, X)
         one_float = Constant <value_float: float = 1.0> ()
@@ -92,7 +87,7 @@ class BatchNormInternal(Operator):
         kept_var = Mul (var, keep)
         new_var = Mul (saved_var, new)
         running_var = Add (kept_var, new_var)
-    }"""
+    }}"""
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         if call.attributes["training_mode"] != 1:

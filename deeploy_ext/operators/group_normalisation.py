@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deeploy_ext.operators.nests import planes
-from deeploy_ext.operators.rows import Layout, check_dy, check_weights
+from deeploy_ext.operators.rows import INVERSE_DEVIATION, PROJECTION, Layout, check_dy, check_weights
 from deeploy_ext.operators.spec import OWN, REQUIRED, Case, Invocation, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
@@ -72,12 +72,7 @@ class GroupNormInternal(_Channels):
         mean = ReduceMean <keepdims: int = 1> (x, last)
         centered = Sub (x, mean)
         squares = Mul (centered, centered)
-        variance = ReduceMean <keepdims: int = 1> (squares, last)
-        epsilon_float = Constant <value_float: float = @epsilon> ()
-        epsilon_like = CastLike (epsilon_float, X)
-        shifted = Add (variance, epsilon_like)
-        deviation = Sqrt (shifted)
-        inv_std = Reciprocal (deviation)
+        variance = ReduceMean <keepdims: int = 1> (squares, last){INVERSE_DEVIATION}
         normalised = Mul (centered, inv_std)
         in_planes = Reshape (normalised, flat_shape)
         scaled = Mul (in_planes, scale_column)
@@ -133,13 +128,7 @@ class GroupNormalizationGrad(_Channels):
         centered = Sub (x, mean)
         normalised = Mul (centered, inv_std)
         weighted_planes = Mul (dy, scale_column)
-        weighted = Reshape (weighted_planes, grouped)
-        products = Mul (weighted, normalised)
-        mean_weighted = ReduceMean <keepdims: int = 1> (weighted, last)
-        mean_product = ReduceMean <keepdims: int = 1> (products, last)
-        along = Mul (normalised, mean_product)
-        difference = Sub (weighted, mean_weighted)
-        projected = Sub (difference, along)
+        weighted = Reshape (weighted_planes, grouped){PROJECTION}
         dx = Mul (projected, inv_std)
         dX = Reshape (dx, shape)
         in_planes = Reshape (normalised, flat_shape)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from deeploy_ext.operators.movement import axes_of
-from deeploy_ext.operators.rows import Layout, check_dy, check_weights
+from deeploy_ext.operators.rows import INVERSE_DEVIATION, PROJECTION, Layout, check_dy, check_weights
 from deeploy_ext.operators.spec import MICROSOFT, ONNX, OWN, Alias, Case, Invocation, Operator, Phase, TensorType
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class LayerNormalizationGrad(_LastAxes):
             outputs=outputs,
         ),
     )
-    function = """<axis> (dY, X, scale, mean, inv_std) => (dX, dscale, dB, sum, product) {
+    function = f"""<axis> (dY, X, scale, mean, inv_std) => (dX, dscale, dB, sum, product) {{
         x = Flatten <axis: int = @axis> (X)
         dy = Flatten <axis: int = @axis> (dY)
         across = Constant <value_ints: ints = [1, -1]> ()
@@ -111,13 +111,7 @@ class LayerNormalizationGrad(_LastAxes):
         i = Reshape (inv_std, down)
         centered = Sub (x, m)
         normalised = Mul (centered, i)
-        weighted = Mul (dy, weights)
-        products = Mul (weighted, normalised)
-        mean_weighted = ReduceMean <keepdims: int = 1> (weighted, last)
-        mean_product = ReduceMean <keepdims: int = 1> (products, last)
-        along = Mul (normalised, mean_product)
-        difference = Sub (weighted, mean_weighted)
-        projected = Sub (difference, along)
+        weighted = Mul (dy, weights){PROJECTION}
         dx = Mul (projected, i)
         shape = Shape (X)
         dX = Reshape (dx, shape)
@@ -132,7 +126,7 @@ class LayerNormalizationGrad(_LastAxes):
         sum = Reshape (sums, shape_of_rows)
         sums_of_products = ReduceSum <keepdims: int = 1> (products, last)
         product = Reshape (sums_of_products, shape_of_rows)
-    }"""
+    }}"""
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         check_dy(call)
@@ -164,23 +158,18 @@ class RMSNormalization(_LastAxes):
         Case({name: inputs[name] for name in ("X", "scale")}, attributes)  # pyright: ignore[reportArgumentType]
         for inputs, attributes in _LAYERS
     )
-    function = """<axis, epsilon, stash_type> (X, scale) => (Y, inv_std) {
+    function = f"""<axis, epsilon, stash_type> (X, scale) => (Y, inv_std) {{
         x = Flatten <axis: int = @axis> (X)
         across = Constant <value_ints: ints = [1, -1]> ()
         last = Constant <value_ints: ints = [1]> ()
         weights = Reshape (scale, across)
         squares = Mul (x, x)
-        power = ReduceMean <keepdims: int = 1> (squares, last)
-        epsilon_float = Constant <value_float: float = @epsilon> ()
-        epsilon_like = CastLike (epsilon_float, X)
-        shifted = Add (power, epsilon_like)
-        deviation = Sqrt (shifted)
-        inv_std = Reciprocal (deviation)
+        variance = ReduceMean <keepdims: int = 1> (squares, last){INVERSE_DEVIATION}
         normalised = Mul (x, inv_std)
         y = Mul (normalised, weights)
         shape = Shape (X)
         Y = Reshape (y, shape)
-    }"""
+    }}"""
 
     def infer(self, call: Invocation) -> tuple[TensorType, ...]:
         outer, inner = _last_axes(call)

@@ -12,6 +12,24 @@ from dataclasses import dataclass
 from deeploy_ext.operators.relations import axis
 from deeploy_ext.operators.spec import Access, Invocation, Loop, Phase, Start
 
+INVERSE_DEVIATION = """
+        epsilon_float = Constant <value_float: float = @epsilon> ()
+        epsilon_like = CastLike (epsilon_float, X)
+        shifted = Add (variance, epsilon_like)
+        deviation = Sqrt (shifted)
+        inv_std = Reciprocal (deviation)"""
+"""Lines of a reference body: ``inv_std`` from the ``variance`` and the attribute ``epsilon``."""
+
+PROJECTION = """
+        products = Mul (weighted, normalised)
+        mean_weighted = ReduceMean <keepdims: int = 1> (weighted, last)
+        mean_product = ReduceMean <keepdims: int = 1> (products, last)
+        along = Mul (normalised, mean_product)
+        difference = Sub (weighted, mean_weighted)
+        projected = Sub (difference, along)"""
+"""Lines of a gradient's body: what of ``weighted`` (dY by the weights) moves neither mean nor deviation of a row; its elements
+are along the axis ``last``."""
+
 
 @dataclass(frozen=True)
 class Layout:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from deeploy_ext.errors import InfeasibleError
@@ -57,7 +58,7 @@ class Draft:
 
     Attributes:
         levels: of every storage, as the greedy planner has them.
-        stage_room: bytes of L2 that it keeps for staging; both are there once a plan was made.
+        stage_room: bytes of L2 that it keeps for staging.
     """
 
     def __init__(self, ways: Ways, target: Target, options: PlanOptions, steps: tuple[Step, ...]) -> None:
@@ -71,8 +72,21 @@ class Draft:
         self.blocks_base = target.runtime_bytes + sum(self._aligned_l1(a) for a in self.program.arguments)
         self.l1_arena = self.capacity["L1"] - self.reserved["L1"] + target.runtime_bytes - self.blocks_base
         self.room = {name: self.capacity[name] - self.reserved[name] for name in self.capacity}
-        self.levels: dict[str, str] = {}
-        self.stage_room = 0
+
+    @cached_property
+    def levels(self) -> dict[str, str]:
+        if not self.options.promote:
+            return dict.fromkeys((s.name for s in self.storages), self.options.default_level)
+        kept = promote(self.storages, self.room["L2"], self._smallest_stage(), self.target)
+        return {s.name: "L2" if s.name in kept else "L3" for s in self.storages}
+
+    @cached_property
+    def _placements(self) -> tuple[Placement, ...]:
+        return place(self.storages, self.levels, self.target, self.room)
+
+    @cached_property
+    def stage_room(self) -> int:
+        return self.room["L2"] - self._end_of_l2(self._placements)
 
     def _aligned_l1(self, value: str) -> int:
         return self.target.levels["L1"].align(self.program.values[value].bytes)
@@ -96,12 +110,7 @@ class Draft:
     def _decided(self) -> _Decided:
         if self.room["L2"] <= 0:
             self._no_room_for_code()
-        self._start()
-        return self._greedily(self.levels, self.storages)
-
-    def _start(self) -> None:
-        self.levels = self._levels()
-        self.stage_room = self.room["L2"] - self._end_of_l2(place(self.storages, self.levels, self.target, self.room))
+        return self._greedily(self.levels, self._placements)
 
     def joint(self, least: int | None = None) -> list[Plan]:
         """Plans with levels and tiles chosen together; none where there is nothing to choose, or nothing fits.
@@ -110,7 +119,6 @@ class Draft:
         """
         if not self.options.promote or self.options.forced:
             return []
-        self._start()
         if set(self.levels.values()) == {"L2"}:
             return []
         units = units_of(self.ways, self.steps, self.owner)
@@ -133,16 +141,16 @@ class Draft:
             return [plain]
         levels = decided.levels | dict.fromkeys(residents, "L1")
         try:
-            moved = self._greedily(levels, [s for s in self.storages if s.name not in residents], residents)
+            elsewhere = place([s for s in self.storages if s.name not in residents], levels, self.target, self.room)
+            moved = self._greedily(levels, elsewhere, residents)
         except InfeasibleError:  # what is left in L2 packs worse
             return [plain]
         return [plain, self._assembled(moved, residents)]
 
     def _greedily(
-        self, levels: dict[str, str], storages: Sequence[Any], residents: Mapping[str, Resident] | None = None
+        self, levels: dict[str, str], placements: tuple[Placement, ...], residents: Mapping[str, Resident] | None = None
     ) -> _Decided:
-        """Places, and the best tiles with the levels given; ``storages`` are those that are not in L1."""
-        placements = place(storages, levels, self.target, self.room)
+        """The best tiles with the levels and places given; ``placements`` are of what is not in L1."""
         base = self._end_of_l2(placements)
         home = self.home(levels)
         runs: list[Run] = []
@@ -223,12 +231,11 @@ class Draft:
         """Whether all storages, packed greedily, and the smallest tile of every step fit; quicker than to plan."""
         if self.room["L2"] <= 0:
             return False
-        levels = self._levels()
         try:
-            room = self.room["L2"] - self._end_of_l2(place(self.storages, levels, self.target, self.room, exact=False))
+            placed_greedily = place(self.storages, self.levels, self.target, self.room, exact=False)
         except InfeasibleError:
             return False
-        home = self.home(levels)
+        room, home = self.room["L2"] - self._end_of_l2(placed_greedily), self.home(self.levels)
         return all(
             any(l1 <= self.l1_arena and stage <= room for l1, stage in self.ways.smallest(step, home))
             for step in self._distinct(home)
@@ -237,12 +244,6 @@ class Draft:
     def _distinct(self, home: Mapping[str, str]) -> list[Step]:
         """One step of each kind and homes."""
         return list({(self.ways.kind(step), self.ways.homes(step, home)): step for step in self.steps}.values())
-
-    def _levels(self) -> dict[str, str]:
-        if not self.options.promote:
-            return dict.fromkeys((s.name for s in self.storages), self.options.default_level)
-        kept = promote(self.storages, self.room["L2"], self._smallest_stage(), self.target)
-        return {s.name: "L2" if s.name in kept else "L3" for s in self.storages}
 
     def _smallest_stage(self) -> int:
         """L2 bytes that staging needs when everything is in L3, with the smallest tiles."""

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from deeploy_ext import engines, pipeline
+from deeploy_ext import engines
 from deeploy_ext.arguments import Parser, UsageError, add_engine_options, named
 from deeploy_ext.errors import EXIT_MISMATCH, EXIT_PASS, ToolError
 from deeploy_ext.operators import registry
 from deeploy_ext.operators.spec import Operator
 from deeploy_ext.planning.target import load_target
+from deeploy_ext.run_options import RunOptions, engine_options
 from deeploy_ext.workshop.check import check_operator
 
 
@@ -66,11 +67,11 @@ def check_operators(given: Sequence[str]) -> int:
     if args is None:
         return EXIT_PASS
     operators = [find_operator(name) for name in dict.fromkeys(args.operators)]
-    asked = pipeline.RunOptions(
+    asked = RunOptions(
         test="check", target=args.target, engine="host", gvsoc=args.gvsoc, gvsoc_target=args.gvsoc_target, isa=args.isa,
         time_limit=args.time_limit, cc=args.cc if args.engine == "host" else None,
     )  # fmt: skip
-    options = pipeline.engine_options(asked)
+    options = engine_options(asked)
     host = engines.select(options)
     gvsoc: engines.Engine | str = "--engine host"
     if args.engine != "host":

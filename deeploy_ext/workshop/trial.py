@@ -19,7 +19,8 @@ from deeploy_ext.harness.files import Outputs
 from deeploy_ext.harness.golden import run_golden
 from deeploy_ext.harness.report import CycleReport, Report
 from deeploy_ext.harness.terminal import Terminal
-from deeploy_ext.pipeline import Compiled, RunOptions, compiled, engine_options, execute, plan_for, predicted_cycles
+from deeploy_ext.pipeline import Compiled, compiled, execute, plan_for, predicted_cycles
+from deeploy_ext.run_options import RunOptions, engine_options
 from deeploy_ext.training.task import State, Trajectory
 
 

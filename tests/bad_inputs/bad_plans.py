@@ -144,7 +144,7 @@ CASES: tuple[Case, ...] = (
     _memory("L2 of one byte", "--l2", "1", words=("L2", "--l2 ")),
     _memory("L1 without room for a tile", "--l1", str(FIXED_L1 + 60), words=("L1", "--l1 ")),
     _memory("L2 without room for a stage", "--l2", "69200", words=("L2", "--l2 ")),
-    _memory("everything in a small L2", "--l2", "150k", "--default-level", "L2", words=("L2", "--l2 "), net="ResNet8"),
+    _memory("everything in a small L2", "--l2", "170k", "--default-level", "L2", words=("L2", "--promote"), net="ResNet8"),
     _memory("more L1 than the chip has", "--l1", "4000M", words=("--l1", "gap9", "131072"), status=2),
     _memory("more L2 than the chip has", "--l2", "4000M", words=("--l2", "gap9", "1572864"), status=2),
     _memory("countless steps", "--steps", "999999999", words=("mini-batches", "at most"), status=2),

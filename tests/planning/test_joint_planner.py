@@ -172,10 +172,10 @@ def test_a_random_network_is_planned_soundly_and_never_worse(task: TrainingTask,
 
 
 def test_little_l2_costs_resnet8_less_than_the_greedy_planner_wants() -> None:
-    options: dict[str, Any] = {"promote": True, "double_buffer": True, "l2": 256 * 1024, "groups": "single"}
+    options: dict[str, Any] = {"promote": True, "double_buffer": True, "l2": 300 * 1024, "groups": "single"}
     greedy = planned(task_of("ResNet8"), **options, planner="greedy").plan
     joint = planned(task_of("ResNet8"), **options).plan
-    assert joint.cycles("step") < 0.96 * greedy.cycles("step")
+    assert joint.cycles("step") < 0.95 * greedy.cycles("step")
     assert weighted_cycles(joint) < weighted_cycles(greedy)
 
 

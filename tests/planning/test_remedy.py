@@ -17,6 +17,7 @@ from deeploy_ext.planning.options import PlanOptions
 from deeploy_ext.planning.planner import make_plan
 from deeploy_ext.planning.remedy import fewer_layers
 from deeploy_ext.planning.schedule import scheduled
+from deeploy_ext.run_options import RunOptions
 from support import FIXED_L1, GAP9, planned, task_of
 
 CODE = GAP9.reserved(8, code_bytes(scheduled(lower(task_of("TinyCNN"))), GAP9, "fast"))["L2"]
@@ -70,7 +71,7 @@ def test_a_proposed_size_is_the_smallest(case: str) -> None:
 
 
 def test_a_network_trains_its_last_layers_where_it_cannot_train_all() -> None:
-    options = pipeline.RunOptions("ResNet8", default_level="L2", l2=800_000)
+    options = RunOptions("ResNet8", default_level="L2", l2=800_000)
     with Outputs(json_file=None, out=None, dump=None) as outputs:
         with pytest.raises(InfeasibleError) as caught:
             pipeline.plan_only(options, outputs, Terminal(-1))

@@ -128,7 +128,7 @@ def test_the_parts_are_the_plans_traffic(net: str, flags: dict[str, Any]) -> Non
 
 
 def test_the_parts_are_the_plans_traffic_where_little_fits() -> None:
-    plan = planned(task_of("ResNet8"), double_buffer=True, l1=24_000, l2=180_000).plan
+    plan = planned(task_of("ResNet8"), promote=True, double_buffer=True, l1=24_000, l2=200_000).plan
     assert_consistent(plan)
     reloads = [use for use in uses_of(plan) if use.reloads]
     assert {reason.kind for use in reloads for reason in use.reasons} >= {"loop", "overlap"}

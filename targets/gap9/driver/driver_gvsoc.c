@@ -134,7 +134,7 @@ int main(void)
     driver_print("l1_to_l2_bytes", hal_traffic.l1_to_l2_bytes);
     driver_print("table_bytes", hal_traffic.table_bytes);
     driver_print("dma_commands", hal_traffic.dma_commands);
-    driver_print("ram_requests", hal_traffic.ram_requests);
+    driver_print("ram_transfers", hal_traffic.ram_transfers);
     hal_print_memory(driver_print);
     hal_print_stacks(driver_print);
     return 0;

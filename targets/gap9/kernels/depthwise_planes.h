@@ -76,14 +76,7 @@ typedef struct {
 
 #define NET_PLANE_TEXT(W)                                                                                               \
     NET_REPEAT_OUTER("%[v]", 4 * (19 * W + 11))                                                                         \
-    "lw %[s], %[w_at]\n"                                                                                                \
-    "lw %[t], %[w_step]\n" NET_STRIP_NINE(s, t)                                                                            \
-    "lw %[u], %[w_next]\n"                                                                                              \
-    "lw %[v], %[start_at]\n"                                                                                            \
-    "lw %[t], %[start_step]\n" NET_OP("add", s, s, u)                                                                   \
-    "lw %[start], 0(%[v])\n" NET_OP("add", v, v, t)                                                                     \
-    "sw %[s], %[w_at]\n"                                                                                                \
-    "sw %[v], %[start_at]\n" NET_PLANE_TOP_##W                                                                          \
+    NET_STRIP_FETCH NET_PLANE_TOP_##W                                                                                   \
     "lw %[s], %[rows]\n" NET_REPEAT("%[s]", 4 * (11 * W - 6)) NET_PLANE_ROW_##W NET_REPEAT_END NET_PLANE_STORE_##W      \
         NET_REPEAT_END
 
@@ -141,7 +134,7 @@ NET_PLANES_OF(6, NET_PLANE_SUMS(3) NET_PLANE_SUMS(4) NET_PLANE_SUMS(5))
  * the last.
  */
 #define NET_PLANE_W_TEXT(W)                                                                                             \
-    "1:\n" NET_STRIP_NINE(from, step)                                                                                  \
+    "1:\n" NET_STRIP_NINE(from, step)                                                                                   \
     "mv %[y2], %[zeros]\n"                                                                                              \
     "addi %[y0], %[y1], 4 * " #W "\n"                                                                                   \
     "li %[next], 2\n"                                                                                                   \

@@ -102,7 +102,7 @@ typedef struct {
 /* Where a strip begins: its pixels, and masks; what is beside the image is not loaded but the pixel next to it. */
 #define NET_STRIP_BESIDE_EACH "lw %[beside], %[beside_each]\n"
 #define NET_STRIP_BESIDE_LAST "lw %[beside], %[beside_last]\n"
-#define NET_STRIP_BEGIN(p, q, y, each, last)                                                                                        \
+#define NET_STRIP_BEGIN(p, q, y, each, last)                                                                            \
     "lw %[" #p "], %[count]\n"                                                                                          \
     "lw %[x], %[x_strip]\n"                                                                                             \
     "lw %[" #y "], %[y_strip]\n"                                                                                        \
@@ -119,17 +119,21 @@ typedef struct {
     "addi %[" #p "], %[" #y "], 16\n"                                                                                   \
     "sw %[" #p "], %[y_strip]\n"
 
-/* Rows that end nothing write to y's first row, where that does not stay; then come those that do. */
-#define NET_STRIP_TEXT(P)                                                                                               \
-    "1: lw %[s], %[w_at]\n"                                                                                             \
+/* The taps and the start value of a plane; both pointers go on to those of the next. */
+#define NET_STRIP_FETCH                                                                                                 \
+    "lw %[s], %[w_at]\n"                                                                                                \
     "lw %[t], %[w_step]\n" NET_STRIP_NINE(s, t)                                                                         \
     "lw %[u], %[w_next]\n"                                                                                              \
     "lw %[v], %[start_at]\n"                                                                                            \
     "lw %[t], %[start_step]\n" NET_OP("add", s, s, u)                                                                   \
     "lw %[start], 0(%[v])\n" NET_OP("add", v, v, t)                                                                     \
     "sw %[s], %[w_at]\n"                                                                                                \
-    "sw %[v], %[start_at]\n" NET_STRIP_PLANE(s, t)                                                                      \
-    "2:\n" NET_STRIP_BEGIN(s, t, y, NET_STRIP_BESIDE_EACH, NET_STRIP_BESIDE_LAST)                                                                                     \
+    "sw %[v], %[start_at]\n"
+
+/* Rows that end nothing write to y's first row, where that does not stay; then come those that do. */
+#define NET_STRIP_TEXT(P)                                                                                               \
+    "1: " NET_STRIP_FETCH NET_STRIP_PLANE(s, t)                                                                         \
+    "2:\n" NET_STRIP_BEGIN(s, t, y, NET_STRIP_BESIDE_EACH, NET_STRIP_BESIDE_LAST)                                       \
     "lw %[v], %[ahead]\n"                                                                                               \
     "li %[s], -4 * " #P "\n" NET_STRIP_BIAS_##P                                                                         \
     "3: sw %[s], %[y_step]\n" NET_REPEAT("%[v]", 4 * (11 * P + 6)) NET_STRIP_ROW_##P NET_REPEAT_END                     \
@@ -149,7 +153,7 @@ typedef struct {
 
 /* What both loops keep in memory. */
 #define NET_STRIP_MEMORY(P)                                                                                             \
-    const intptr_t x_step = of->x_row - 4 * P, beside_each = 4 - x_step, beside_last = of->right ? beside_each : -x_step; \
+    const intptr_t x_step = of->x_row - 4 * P, beside_each = 4 - x_step, beside_last = of->right ? beside_each : -x_step;\
     const intptr_t x_plane = of->x_plane, y_plane = of->y_plane;                                                        \
     const uint32_t left_first = of->left ? UINT32_MAX : 0, right_last = of->right ? UINT32_MAX : 0;                     \
     const int32_t strips = of->strips;                                                                                  \
@@ -170,7 +174,7 @@ typedef struct {
     NET_HOT void net_strips_loop_##P(const net_strips_t *of)                                                            \
     {                                                                                                                   \
         NET_STRIP_MEMORY(P)                                                                                             \
-        const intptr_t y_down = of->y_row - 4 * P, w_step = of->w_step, w_next = of->w_next, start_step = of->start_step; \
+        const intptr_t y_down = of->y_row - 4 * P, w_step = of->w_step, w_next = of->w_next, start_step = of->start_step;\
         const int32_t ahead = of->above ? 2 : 1, ending = of->rows - 1 + of->below, below = of->below;                  \
         const float *w_at = of->w, *start_at = of->start;                                                               \
         float a0, a1, a2, a3, b0, b1, b2, b3, s, t, u, v, start, *y;                                                    \
@@ -238,7 +242,7 @@ NET_STRIPS_LOOP(4, NET_STRIP_SUMS(1) NET_STRIP_SUMS(2) NET_STRIP_SUMS(3))
     "1: lw %[f], %[start_at]\n"                                                                                         \
     "lw %[g], %[start_step]\n" NET_STRIP_NINE(f, g)                                                                     \
     "sw %[f], %[start_at]\n" NET_STRIP_PLANE(f, g)                                                                      \
-    "2:\n" NET_STRIP_BEGIN(f, g, y1, NET_STRIP_BESIDE_EACH, NET_STRIP_BESIDE_LAST)                                                                                    \
+    "2:\n" NET_STRIP_BEGIN(f, g, y1, NET_STRIP_BESIDE_EACH, NET_STRIP_BESIDE_LAST)                                      \
     "lw %[y2], %[zeros_at]\n"                                                                                           \
     "lw %[p], %[y_row]\n"                                                                                               \
     "li %[next], 2\n" NET_OP("add", y0, y1, p)                                                                          \

@@ -91,7 +91,7 @@ void hal_print_memory(void (*print)(const char *key, uint64_t value));
 typedef struct {
     uint64_t l3_to_l2_bytes, l2_to_l3_bytes, l2_to_l1_bytes, l1_to_l2_bytes;
     uint64_t table_bytes; /* constants of the program that were copied to L1 */
-    uint64_t dma_commands, ram_requests;
+    uint64_t dma_commands, ram_transfers;
 } hal_traffic_t;
 
 extern hal_traffic_t hal_traffic; /* of worker 0, since the last reset by whoever reads it */

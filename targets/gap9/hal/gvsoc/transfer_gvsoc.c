@@ -104,7 +104,7 @@ static void request(uint32_t ram, void *addr, uint32_t size, uint32_t stride, ui
         hal_traffic.l2_to_l3_bytes += size;
     else
         hal_traffic.l3_to_l2_bytes += size;
-    for (uint32_t done = 0; done < size; done += length, ram += stride, ++hal_traffic.ram_requests)
+    for (uint32_t done = 0; done < size; done += length, ram += stride, ++hal_traffic.ram_transfers)
         ram_transfer(ram, (uint32_t)(uintptr_t)addr + done, length < size - done ? length : size - done, to_ram);
     req->id = ram_issued;
 }

@@ -27,7 +27,7 @@ typedef struct {
     uint64_t l2_to_l1_bytes, l1_to_l2_bytes;
     uint64_t table_bytes; /* constants of the program that were copied to L1 */
     uint64_t fc_l3_read_bytes, fc_l3_write_bytes; /* blocking, fabric controller */
-    uint64_t dma_commands, ram_requests, max_in_flight;
+    uint64_t dma_commands, ram_transfers, max_in_flight;
     uint64_t barriers, forks;
     uint64_t kernels, overlapped_kernels; /* overlapped: at least one transfer was in flight when it ended */
     uint64_t l1_peak_bytes, l2_peak_bytes, l3_peak_bytes;

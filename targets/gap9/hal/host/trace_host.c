@@ -39,7 +39,7 @@ void hal_host_print_counters(void)
     PRINT(fc_l3_read_bytes);
     PRINT(fc_l3_write_bytes);
     PRINT(dma_commands);
-    PRINT(ram_requests);
+    PRINT(ram_transfers);
     PRINT(max_in_flight);
     PRINT(barriers);
     PRINT(forks);

@@ -248,7 +248,7 @@ static void issue_ram(const char *function, uint32_t address, void *addr, uint32
     hal_require_chunk(function, HAL_L2, addr, size);
     issue(function, (transfer_t){.descriptor = req, .line = line, .block = addr, .size = size, .stride = stride,
                                  .length = length, .to_block = read, .is_dma = false});
-    hal_counters.ram_requests += (size + length - 1) / length; /* the RAM takes an address for each line */
+    hal_counters.ram_transfers += (size + length - 1) / length; /* the RAM takes an address for each line */
     *(read ? &hal_counters.l3_to_l2_bytes : &hal_counters.l2_to_l3_bytes) += size;
 }
 
