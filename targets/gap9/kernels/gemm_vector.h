@@ -208,8 +208,8 @@ NET_HOT void net_gemm_columns(int32_t core, int32_t cores, const net_vector_t *o
             if (left >= 8) {
                 if (from) {
                     NET_UNROLLED
-                    for (int32_t i = 0; i < 8; ++i)
-                        s[i] = from[i * of->start_next];
+                    for (int32_t i = 0; i < 8; ++i, from += of->start_next)
+                        s[i] = *from;
                 }
                 net_vector_columns(s, of->x, w, of->row, of->terms);
                 NET_UNROLLED
